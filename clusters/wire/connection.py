@@ -1,0 +1,170 @@
+"""One asyncio connection to one mongod or mongos: a command out, a reply back, under a deadline.
+
+For the router, bring-up and watchers, which need what a driver hides: an internal client's handshake, the read
+preference as given, and to know that a request was sent and never answered. Load on the cluster uses pymongo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from clusters.wire.message import HEADER, MAX_MESSAGE, Message, ProtocolError, decode, encode, next_request_id
+
+INTERNAL_WIRE_VERSION = 17
+"""What 6.0 members put into `internalClient` of their hello; it makes the server treat us as a fellow server."""
+
+
+class CommandFailed(Exception):
+    """The server answered `ok: 0`. Carries code, name, labels and the whole reply."""
+
+    def __init__(self, host: str, command: str, reply: Mapping[str, Any]) -> None:
+        self.host = host
+        self.command = command
+        self.reply = reply
+        self.code: int = int(reply.get("code", 0))
+        self.code_name: str = str(reply.get("codeName", ""))
+        self.labels: tuple[str, ...] = tuple(reply.get("errorLabels", ()))
+        super().__init__(f"{command} on {host} failed: {self.code} {self.code_name}: {reply.get('errmsg', '')}")
+
+
+class ConnectionLost(Exception):
+    """The connection could not be made, or broke before the reply; whether the command ran is not known."""
+
+
+class DeadlinePassed(TimeoutError):
+    """No reply by the deadline. The connection is closed: a late reply would be taken for the next one's."""
+
+
+class Connection(asyncio.Protocol):
+    """One command at a time. `host` is `address:port`. Make it with `Connection.open`."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.hello: dict[str, Any] = {}
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._waiting: asyncio.Future[bytes] | None = None
+        self._lost: Exception | None = None
+
+    @classmethod
+    async def open(
+        cls, host: str, *, deadline: float, internal: bool = False, app_name: str = "mongofault"
+    ) -> Connection:
+        """Connect and shake hands within `deadline` seconds.
+
+        Raises ConnectionLost or DeadlinePassed. `internal`: as a fellow server; every command then needs
+        explicit readConcern or writeConcern (facts/change-stream-stall.md).
+        """
+        self = cls(host)
+        address, _, port = host.rpartition(":")
+        try:
+            async with asyncio.timeout(deadline):
+                try:
+                    await asyncio.get_running_loop().create_connection(lambda: self, address, int(port))
+                except OSError as error:
+                    raise ConnectionLost(f"cannot connect to {host}: {error.strerror or error}") from error
+                hello: dict[str, Any] = {
+                    "hello": 1,
+                    "client": {
+                        "application": {"name": app_name},
+                        "driver": {"name": "mongofault", "version": "1"},
+                        "os": {"type": "Linux"},
+                    },
+                }
+                if internal:
+                    hello["internalClient"] = {
+                        "minWireVersion": INTERNAL_WIRE_VERSION,
+                        "maxWireVersion": INTERNAL_WIRE_VERSION,
+                    }
+                self.hello = await self.command("admin", hello)
+        except TimeoutError as error:
+            self.close()
+            raise DeadlinePassed(f"{host}: no handshake within {deadline:g} s") from error
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    @property
+    def usable(self) -> bool:
+        """Open, and no command is waiting for its reply."""
+        return self._lost is None and self._waiting is None
+
+    def close(self) -> None:
+        if self._lost is None:
+            self._lost = ConnectionLost(f"connection to {self.host} was closed here")
+        if self._transport is not None:
+            self._transport.abort()
+        self._fail(self._lost)
+
+    async def command(
+        self, database: str, document: Mapping[str, Any], *, deadline: float | None = None
+    ) -> dict[str, Any]:
+        """Run a command; the reply as a dict. Raises CommandFailed, ConnectionLost, DeadlinePassed (seconds)."""
+        reply = await self.request(
+            encode({**document, "$db": database}, request_id=next_request_id()), deadline=deadline
+        )
+        answer = decode(reply.body)
+        if answer.get("ok") != 1:
+            raise CommandFailed(self.host, next(iter(document)), answer)
+        return answer
+
+    async def request(self, raw: bytes, *, deadline: float | None = None) -> Message:
+        """Send one framed message, give back the reply, whatever it says."""
+        if self._lost is not None:
+            raise ConnectionLost(str(self._lost))
+        if self._waiting is not None:
+            raise RuntimeError(f"a command is already waiting on this connection to {self.host}")
+        assert self._transport is not None
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._transport.write(raw)
+        try:
+            if deadline is None:
+                return Message(await self._waiting)
+            async with asyncio.timeout(deadline):
+                return Message(await self._waiting)
+        except TimeoutError as error:
+            self.close()
+            raise DeadlinePassed(f"{self.host}: no reply within {deadline:g} s") from error
+        except asyncio.CancelledError:
+            # A reply may still come; nobody can tell whose it would be.
+            self.close()
+            raise
+        finally:
+            self._waiting = None
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer
+        buffer += data
+        while len(buffer) >= 16:
+            (length, *_rest) = HEADER.unpack_from(buffer)
+            if not 16 <= length <= MAX_MESSAGE:
+                self._lost = ConnectionLost(f"{self.host} sent a message of {length} bytes")
+                self.close()
+                return
+            if len(buffer) < length:
+                return
+            raw = bytes(buffer[:length])
+            del buffer[:length]
+            if self._waiting is not None and not self._waiting.done():
+                self._waiting.set_result(raw)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._lost is None:
+            self._lost = ConnectionLost(f"{self.host} closed the connection" + (f": {exc}" if exc else ""))
+        self._fail(self._lost)
+
+    def _fail(self, error: Exception) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(error)
+
+
+__all__ = ["CommandFailed", "Connection", "ConnectionLost", "DeadlinePassed", "ProtocolError"]

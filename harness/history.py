@@ -1,0 +1,123 @@
+"""The append-only record of a run, as JSON lines; drivers, faults and watchers write to it, checkers read it.
+
+It knows no cluster and decides nothing. One line is `{"t": ns, "wall": s, "source": .., "kind": .., ..fields}`.
+
+Kinds and their fields (times within fields are run time in ns, like `t`):
+
+run.started      scenario, parameters, seed, server {version, git_version, router, parameters}
+run.ended        reason
+phase            name: bring-up | load | settle | break | hold | release | recover | check
+write.invoked    key, seq, shard          one op of the paced writer; (key, seq) is the logical write
+write.ok         key, seq
+write.failed     key, seq, error, code    the server said no: it did not happen
+write.unknown    key, seq, error          sent, outcome not known
+stream.opened    stream, read_preference, tags, full_document, resumed (bool)
+stream.event     stream, key, seq, op, token, cluster_time [s, inc]    seq from updateDescription
+stream.empty     stream, token, alive     an empty answer
+stream.error     stream, error, code, code_name, labels, where (next | open)
+stream.resumed   stream, by (driver | consumer), token
+stream.closed    stream, reason           reason "end of run" when we closed it
+stream.state     stream, state: quiet | delivering | lagging | silent; since; outstanding (marks)
+loop.lag         seconds                  measured event-loop lag, when above its reporting floor
+canary           member, probe: hello | find | causal | aggregate; ok, seconds, error; parked (bool)
+getmore          member, opid, seconds, max_time_ms, comment, stream, source: currentOp | router
+lookup           member, opid, seconds, comment, stream         a post-image lookup seen on the member it waits on
+pool             member, towards, in_use                        connPoolStats of a looking-up member
+token            stream, moving (bool), cluster_time_moving     resume token as a sign of life
+alarm            stream, since, after_seconds, getmore {..}, waits_for, known_by, canary {..}
+alarm.cleared    stream
+fault.opened     fault, target, id
+fault.proven     id, evidence {..}
+fault.unproven   id, reason
+fault.healed     id
+fault.recovered  id, seconds
+cluster          what, fields free: e.g. tags moved, member up, primary changed
+traffic          fields free: totals at the end of a phase
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+DURABLE: Final = ("fault.", "run.")
+"""Kinds that are on disk before `record` returns: what a reader of an interrupted run must not miss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a history. `t` is nanoseconds of run time (monotonic), `wall` seconds since the epoch."""
+
+    t: int
+    wall: float
+    source: str
+    kind: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.fields[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.fields.get(name, default)
+
+    @property
+    def seconds(self) -> float:
+        """Run time in seconds."""
+        return self.t / 1e9
+
+
+class Recorder:
+    """Writes a history. Listeners see each event as it is recorded (live view, progress watcher)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[str] = path.open("a", encoding="utf-8", buffering=1 << 16)
+        self._start = time.monotonic_ns()
+        self._listeners: list[Callable[[Event], None]] = []
+
+    def now(self) -> int:
+        """Run time in nanoseconds."""
+        return time.monotonic_ns() - self._start
+
+    def subscribe(self, listener: Callable[[Event], None]) -> None:
+        self._listeners.append(listener)
+
+    def record(self, kind: str, source: str, **fields: Any) -> Event:
+        """Append one event; fields must be JSON-able. Kinds in DURABLE are fsynced before this returns."""
+        event = Event(self.now(), time.time(), source, kind, fields)
+        line = {"t": event.t, "wall": round(event.wall, 6), "source": source, "kind": kind, **fields}
+        self._file.write(json.dumps(line, separators=(",", ":"), default=str) + "\n")
+        if kind.startswith(DURABLE):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        for listener in self._listeners:
+            listener(event)
+        return event
+
+    def close(self) -> None:
+        if not self._file.closed:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+
+class HistoryError(Exception):
+    """A stored history that cannot be read: says file and line."""
+
+
+def read(path: Path) -> Iterator[Event]:
+    """The events of a stored history, in order. A torn last line (the writer was killed) is left out."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.endswith("\n"):
+                return
+            try:
+                fields = json.loads(line)
+                yield Event(fields.pop("t"), fields.pop("wall"), fields.pop("source"), fields.pop("kind"), fields)
+            except (ValueError, KeyError, AttributeError) as error:
+                raise HistoryError(f"{path}:{number}: expected an event as JSON, found {line[:60]!r}") from error

@@ -114,7 +114,7 @@ def sharded_cluster(
     router_host: bool = True,
     settings: Settings | None = None,
 ) -> Topology:
-    """`shards` shards `shard0`.. of `members` members, config servers `config`, and where no mongos is used a router host."""
+    """`shards` shards `shard0`.. of `members` members, config set `config`, a router host unless a mongos is used."""
     if shards < 1:
         raise ValueError(f"a sharded cluster needs at least 1 shard, got {shards}")
     return Topology(

@@ -1,0 +1,73 @@
+"""Pools of connections, one per host: a free one is reused, a new one is dialled when none is free.
+
+No upper bound: a getMore that hangs occupies its connection for as long as it hangs, and must not starve the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from clusters.wire.connection import Connection
+
+IDLE_KEPT = 16
+"""Connections kept per host when they are given back; more than this many are closed."""
+
+
+class Pool:
+    """Connections to one host, `internal` as a fellow server (see `Connection.open`)."""
+
+    def __init__(self, host: str, *, internal: bool = False, connect_deadline: float = 10.0) -> None:
+        self.host = host
+        self._internal = internal
+        self._connect_deadline = connect_deadline
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection for one command or several; it goes back to the pool if it is still usable."""
+        connection = await self.acquire()
+        try:
+            yield connection
+        finally:
+            self.release(connection)
+
+    async def acquire(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable:
+                return connection
+            connection.close()
+        return await Connection.open(self.host, deadline=self._connect_deadline, internal=self._internal)
+
+    def release(self, connection: Connection) -> None:
+        if connection.usable and not self._closed and len(self._idle) < IDLE_KEPT:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+
+class Pools:
+    """A pool per host, made when first asked for."""
+
+    def __init__(self, *, internal: bool = False, connect_deadline: float = 10.0) -> None:
+        self._internal = internal
+        self._connect_deadline = connect_deadline
+        self._pools: dict[str, Pool] = {}
+
+    def to(self, host: str) -> Pool:
+        pool = self._pools.get(host)
+        if pool is None:
+            pool = self._pools[host] = Pool(host, internal=self._internal, connect_deadline=self._connect_deadline)
+        return pool
+
+    def close(self) -> None:
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()

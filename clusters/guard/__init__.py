@@ -1,1 +1,78 @@
-"""."""
+"""What must happen when this process is gone: undo records on disk before the act, and a guardian that outlives it.
+
+Knows processes, directories and server commands; nothing of clusters or faults. Imports only the standard library.
+"""
+
+from clusters.guard.abandoned import Survey, abandoned, heal, ledger_directory, state_root, survey, sweep
+from clusters.guard.directories import MARKER, make_directory, new_path
+from clusters.guard.errors import GuardianFailed, LedgerError, LedgerGone, LedgerHeld, NameTaken, UndoFailed
+from clusters.guard.guardian import Guardian
+from clusters.guard.healing import Failure, Report, undo_all
+from clusters.guard.ledger import Ledger
+from clusters.guard.process import (
+    TOKEN_VARIABLE,
+    Process,
+    find_by_token,
+    identify,
+    new_token,
+    send_signal,
+    state,
+    wait_gone,
+)
+from clusters.guard.records import Lifetime, Opening, Record, Scope
+from clusters.guard.undo import (
+    FailPointOff,
+    KillProcess,
+    Reconfigure,
+    RemoveDirectory,
+    RunCommand,
+    SignalProcess,
+    Undo,
+    from_plain,
+    to_plain,
+)
+
+__all__ = [
+    "MARKER",
+    "TOKEN_VARIABLE",
+    "FailPointOff",
+    "Failure",
+    "Guardian",
+    "GuardianFailed",
+    "KillProcess",
+    "Ledger",
+    "LedgerError",
+    "LedgerGone",
+    "LedgerHeld",
+    "Lifetime",
+    "NameTaken",
+    "Opening",
+    "Process",
+    "Reconfigure",
+    "Record",
+    "RemoveDirectory",
+    "Report",
+    "RunCommand",
+    "Scope",
+    "SignalProcess",
+    "Survey",
+    "Undo",
+    "UndoFailed",
+    "abandoned",
+    "find_by_token",
+    "from_plain",
+    "heal",
+    "identify",
+    "ledger_directory",
+    "make_directory",
+    "new_path",
+    "new_token",
+    "send_signal",
+    "state",
+    "state_root",
+    "survey",
+    "sweep",
+    "to_plain",
+    "undo_all",
+    "wait_gone",
+]

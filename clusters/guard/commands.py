@@ -1,0 +1,156 @@
+"""Commands to a server on behalf of an undo record: one host, short timeouts, through a plain pymongo client.
+
+pymongo is imported only when a command has to be sent: the guardian must start in a blink and hardly ever needs it.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clusters.guard.errors import UndoFailed
+
+ATTEMPT = 3.0
+"""Seconds one command may take. A frozen member accepts connections and never answers."""
+PAUSE = 0.1
+"""Seconds between two attempts at a reconfiguration: nothing announces the new primary."""
+
+NOT_FOUND = 59
+"""CommandNotFound: configureFailPoint on a server started without test commands."""
+
+
+class Refused(Exception):
+    """Nobody listens there: whatever was set in that process's memory is gone with it."""
+
+
+class CommandError(Exception):
+    """The server said no, or said nothing. `code` is the server's, 0 for anything else."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+def run(host: str, database: str, command: Mapping[str, Any], deadline: float) -> dict[str, Any]:
+    """Run a command on `host` (`address:port`), directly; `deadline` in seconds. Raises Refused, CommandError."""
+    seconds = max(0.05, min(deadline, ATTEMPT))
+    _knock(host, seconds)
+    from pymongo import MongoClient
+    from pymongo.errors import OperationFailure, PyMongoError
+
+    milliseconds = int(seconds * 1000)
+    client: MongoClient[dict[str, Any]] = MongoClient(
+        host,
+        directConnection=True,
+        serverSelectionTimeoutMS=milliseconds,
+        connectTimeoutMS=milliseconds,
+        socketTimeoutMS=milliseconds,
+        appname="mongofault guardian",
+    )
+    name = next(iter(command))
+    try:
+        return client.get_database(database).command(dict(command))
+    except OperationFailure as error:
+        message = str((error.details or {}).get("errmsg") or error)
+        raise CommandError(f"{name} on {host} failed: {error.code} {message}", error.code or 0) from None
+    except PyMongoError as error:
+        raise CommandError(f"{name} on {host}: no answer within {seconds:g} s ({type(error).__name__})") from None
+    finally:
+        client.close()
+
+
+def fail_point_off(host: str, name: str, deadline: float) -> None:
+    """Switch a fail point off. A server that is gone has none."""
+    try:
+        run(host, "admin", {"configureFailPoint": name, "mode": "off"}, deadline)
+    except Refused:
+        return
+    except CommandError as error:
+        if error.code != NOT_FOUND:
+            raise UndoFailed(str(error)) from None
+
+
+def run_extended(host: str, database: str, command: Mapping[str, Any], deadline: float) -> None:
+    """Run a command given as extended JSON (v2, relaxed or canonical)."""
+    from bson import json_util
+
+    try:
+        run(host, database, json_util.loads(json.dumps(command)), deadline)
+    except (Refused, CommandError) as error:
+        raise UndoFailed(str(error)) from None
+
+
+def reconfigure(hosts: Sequence[str], set_name: str, members: Mapping[str, Mapping[str, Any]], deadline: float) -> None:
+    """Put the named fields of the named members back into the set's configuration, through whoever is primary.
+
+    A configuration that says so already is left as it is. Members that are no longer in the set are passed over.
+    """
+    end = time.monotonic() + deadline
+    while True:
+        try:
+            primary = _primary(hosts, set_name, end)
+            config = run(primary, "admin", {"replSetGetConfig": 1}, end - time.monotonic())["config"]
+            if not put_back(config, members):
+                return
+            config["version"] += 1
+            run(primary, "admin", {"replSetReconfig": config}, end - time.monotonic())
+            reason = f"{set_name}: the configuration keeps changing"
+        except (Refused, CommandError) as error:
+            # Another primary, or the configuration before this one not yet committed (code 308): both pass.
+            reason = str(error)
+        if time.monotonic() + PAUSE > end:
+            raise UndoFailed(reason)
+        time.sleep(PAUSE)
+
+
+def put_back(config: dict[str, Any], members: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Change `config` towards what `members` says of each host; False when it says so already.
+
+    The vote of at most one member changes: a reconfiguration that is not forced may add or remove one voter only
+    (manual: replSetReconfig, since 4.4).
+    """
+    changed = voter_changed = False
+    for member in config["members"]:
+        wanted = dict(members.get(member["host"], {}))
+        differing = {name: value for name, value in wanted.items() if member.get(name) != value}
+        if not differing:
+            continue
+        if "votes" in differing:
+            if voter_changed:
+                changed = True
+                continue
+            voter_changed = True
+        member.update(differing)
+        changed = True
+    return changed
+
+
+def _primary(hosts: Sequence[str], set_name: str, end: float) -> str:
+    reasons = []
+    for host in hosts:
+        try:
+            hello = run(host, "admin", {"hello": 1}, end - time.monotonic())
+        except (Refused, CommandError) as error:
+            reasons.append(str(error))
+            continue
+        if hello.get("setName") != set_name:
+            reasons.append(f"{host} belongs to set {hello.get('setName')}")
+        elif hello.get("isWritablePrimary"):
+            return host
+        else:
+            reasons.append(f"{host} is no primary")
+    raise CommandError(f"{set_name}: no primary found: {'; '.join(reasons)}")
+
+
+def _knock(host: str, seconds: float) -> None:
+    """Tell a port where nobody listens at once; the driver would go on trying for the whole of its timeout."""
+    address, _, port = host.rpartition(":")
+    try:
+        socket.create_connection((address.strip("[]"), int(port)), timeout=seconds).close()
+    except ConnectionRefusedError:
+        raise Refused(f"{host}: nobody listens there") from None
+    except OSError as error:
+        raise CommandError(f"{host}: cannot connect ({error})") from None

@@ -1,0 +1,95 @@
+"""What stands in a ledger: its records, and the state that its lines lead to. Pure: bytes in, state out.
+
+Lines: a header, then {"open": id, "scope", "title", "undo"}, {"update": id, "undo"}, {"close": id}, {"lifetime": ..}.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, get_args
+
+from clusters.guard.errors import LedgerError
+from clusters.guard.undo import KillProcess, Undo, from_plain
+
+Lifetime = Literal["run", "kept"]
+"""`run`: everything goes when the owner goes. `kept`: faults are healed then, the cluster stays."""
+Scope = Literal["resource", "fault"]
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One thing to undo. `title` is for people."""
+
+    id: int
+    undo: Undo
+    scope: Scope
+    title: str
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.undo})" if self.title else str(self.undo)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What `open_many` is given: a record that has no number yet."""
+
+    undo: Undo
+    scope: Scope = "resource"
+    title: str = ""
+
+
+@dataclass(slots=True)
+class State:
+    """What the lines of a ledger amount to."""
+
+    header: dict[str, Any]
+    lifetime: Lifetime
+    records: dict[int, Record] = field(default_factory=dict)
+    next_id: int = 1
+    had_processes: bool = False
+    whole: int = 0
+    """Bytes up to the end of the last whole line."""
+
+    def apply(self, line: dict[str, Any]) -> None:
+        """Take one line in. Raises ValueError or KeyError for a line that cannot follow."""
+        if "open" in line:
+            undo = from_plain(line["undo"])
+            if line["open"] < self.next_id or line["scope"] not in get_args(Scope):
+                raise ValueError("not a record that can follow")
+            self.records[line["open"]] = Record(line["open"], undo, line["scope"], line["title"])
+            self.next_id = line["open"] + 1
+            self.had_processes |= isinstance(undo, KillProcess)
+        elif "update" in line:
+            self.records[line["update"]] = replace(self.records[line["update"]], undo=from_plain(line["undo"]))
+        elif "close" in line:
+            del self.records[line["close"]]
+        elif line.get("lifetime") in get_args(Lifetime):
+            self.lifetime = line["lifetime"]
+        else:
+            raise ValueError("not a line of a ledger")
+
+
+def replay(raw: bytes, source: object = "ledger") -> State:
+    """The state that the lines lead to; a torn last line (its writer was killed) does not count. LedgerError."""
+    state: State | None = None
+    whole = 0
+    *lines, _torn = raw.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        try:
+            fields = json.loads(line)
+            if state is None:
+                if fields["ledger"] != FORMAT:
+                    raise LedgerError(f"{source}: expected ledger format {FORMAT}, found {fields['ledger']!r}")
+                state = State(fields, fields["lifetime"])
+            else:
+                state.apply(fields)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise LedgerError(f"{source}:{number}: expected a line of a ledger, found {line[:60]!r}") from None
+        whole += len(line) + 1
+    if state is None:
+        raise LedgerError(f"{source}: expected a ledger, found no whole line")
+    state.whole = whole
+    return state

@@ -1,0 +1,194 @@
+"""What is said to members to make a cluster of them: initiate, reconfigure, add shards, shard, move, tag.
+
+Works on raw connections; knows no provider. Every wait has a deadline, in seconds, that its error names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from clusters.errors import ClusterError
+from clusters.topology import Role, SetSpec, Settings
+from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
+
+Document = dict[str, Any]
+
+MAJORITY: Final = {"w": "majority", "wtimeout": 30_000}
+BRING_UP_HEARTBEAT_MS: Final = 100
+"""With 2 s between heartbeats a new set needs seconds to see its members; set back before the cluster is Ready."""
+POLL: Final = 0.02
+
+NODE_NOT_FOUND: Final = 74
+ALREADY_INITIALIZED: Final = 23
+NEW_CONFIG_IN_PROGRESS: Final = (109, 308, 103)
+"""ConfigurationInProgress, CurrentConfigNotCommittedYet, NewReplicaSetConfigurationIncompatible: try again."""
+
+
+async def until(what: str, condition: Callable[[], Awaitable[bool]], *, deadline: float) -> None:
+    """Wait until `condition` holds. Raises ClusterError naming `what` after `deadline` seconds."""
+    try:
+        async with asyncio.timeout(deadline):
+            # What is waited for happens in another process, which sends no notice of it.
+            while not await condition():  # noqa: ASYNC110
+                await asyncio.sleep(POLL)
+    except TimeoutError as error:
+        raise ClusterError(f"{what}: not so within {deadline:g} s") from error
+
+
+async def connect(host: str, *, deadline: float, internal: bool = False) -> Connection:
+    """A connection to a member that may not listen yet. Raises ClusterError after `deadline` seconds."""
+    last: Exception | None = None
+    try:
+        async with asyncio.timeout(deadline):
+            while True:
+                try:
+                    return await Connection.open(host, deadline=deadline, internal=internal)
+                except ConnectionLost as error:
+                    last = error
+                await asyncio.sleep(POLL)
+    except (TimeoutError, DeadlinePassed) as error:
+        raise ClusterError(f"{host} does not answer within {deadline:g} s" + (f": {last}" if last else "")) from error
+
+
+def set_config(
+    one: SetSpec, hosts: Mapping[str, str], settings: Settings, *, heartbeat_ms: int, version: int
+) -> Document:
+    """The replica set configuration of `one`; `hosts` maps member names to `address:port`."""
+    document: Document = {
+        "_id": one.name,
+        "version": version,
+        "protocolVersion": 1,
+        "members": [
+            {
+                "_id": index,
+                "host": hosts[member.name],
+                "priority": member.priority,
+                "votes": member.votes,
+                "tags": dict(member.tags),
+            }
+            for index, member in enumerate(one.members)
+        ],
+        "settings": {
+            "heartbeatIntervalMillis": heartbeat_ms,
+            "electionTimeoutMillis": settings.election_timeout_ms,
+            # A stopped member may be the sync source of a healthy one: then the majority point stalls as well
+            # and a stream is quiet for another reason than the one looked for.
+            "chainingAllowed": settings.chaining_allowed,
+        },
+    }
+    if one.role is Role.CONFIG:
+        document["configsvr"] = True
+    return document
+
+
+async def initiate(first: Connection, one: SetSpec, hosts: Mapping[str, str], settings: Settings) -> None:
+    """Make a replica set of running members, `first` being connected to the first of them.
+
+    Initiated alone a member elects itself at once; all others then come in by one forced reconfiguration. That takes
+    0.2 s where an initiation of all of them waits for a whole election timeout (measured on 6.0.5: 5 s and more).
+    """
+    config = set_config(one, hosts, settings, heartbeat_ms=BRING_UP_HEARTBEAT_MS, version=1)
+    alone = {**config, "members": [{**config["members"][0], "priority": 1}]}
+    await first.command("admin", {"replSetInitiate": alone}, deadline=20)
+    await writable(first, one.name, deadline=20)
+    if len(one.members) > 1:
+        await first.command("admin", {"replSetReconfig": {**config, "version": 2}, "force": True}, deadline=20)
+
+
+async def writable(member: Connection, set_name: str, *, deadline: float) -> None:
+    async def is_primary() -> bool:
+        return bool((await member.command("admin", {"hello": 1}, deadline=deadline)).get("isWritablePrimary"))
+
+    await until(f"{member.host} is the writable primary of {set_name}", is_primary, deadline=deadline)
+
+
+async def secondary(member: Connection, set_name: str, *, deadline: float) -> None:
+    async def is_secondary() -> bool:
+        hello = await member.command("admin", {"hello": 1}, deadline=deadline)
+        return bool(hello.get("secondary") or hello.get("isWritablePrimary"))
+
+    await until(f"{member.host} is a SECONDARY of {set_name}", is_secondary, deadline=deadline)
+
+
+async def current_config(primary: Connection) -> Document:
+    reply = await primary.command("admin", {"replSetGetConfig": 1}, deadline=10)
+    config: Document = reply["config"]
+    return config
+
+
+async def reconfigure(primary: Connection, change: Callable[[Document], None], *, deadline: float = 20) -> Document:
+    """Apply `change` to the current configuration and install it; the new configuration.
+
+    Waits out a configuration that is not committed yet. Raises ClusterError after `deadline` seconds.
+    """
+    new: Document = {}
+
+    async def installed() -> bool:
+        nonlocal new
+        new = await current_config(primary)
+        change(new)
+        new["version"] += 1
+        try:
+            await primary.command("admin", {"replSetReconfig": new}, deadline=deadline)
+        except CommandFailed as error:
+            if error.code in NEW_CONFIG_IN_PROGRESS:
+                return False
+            raise
+        return True
+
+    await until(f"a new configuration is installed through {primary.host}", installed, deadline=deadline)
+    return new
+
+
+async def set_heartbeat(primary: Connection, milliseconds: int) -> None:
+    """Forced: an ordinary one waits until a majority has it, by then two of the new, slower heartbeats away."""
+    config = await current_config(primary)
+    config["settings"]["heartbeatIntervalMillis"] = milliseconds
+    await primary.command("admin", {"replSetReconfig": config, "force": True}, deadline=20)
+
+
+async def move_tags(primary: Connection, tags: Mapping[str, Mapping[str, str]]) -> None:
+    """Set the tags of the hosts named, leaving the other members' alone."""
+
+    def change(config: Document) -> None:
+        for member in config["members"]:
+            if member["host"] in tags:
+                member["tags"] = dict(tags[member["host"]])
+
+    await reconfigure(primary, change)
+
+
+async def add_shard(config: Connection, name: str, hosts: list[str]) -> None:
+    """`_configsvrAddShard`, on the primary of the config servers."""
+    await config.command(
+        "admin",
+        {"_configsvrAddShard": f"{name}/{','.join(hosts)}", "name": name, "writeConcern": MAJORITY},
+        deadline=30,
+    )
+
+
+async def attach_router_host(config: Connection, host: Connection, connection_string: str) -> None:
+    """Make a one-node set serve `cluster*` commands without being a shard.
+
+    Told a shard identity but never added by `_configsvrAddShard` it gets no chunk and no database and stays out of
+    listShards (measured on 6.0.5).
+    """
+    reply = await config.command("config", {"find": "version", "limit": 1}, deadline=10)
+    (version,) = reply["cursor"]["firstBatch"]
+    identity = {
+        "shardName": "router-host",
+        "clusterId": version["clusterId"],
+        "configsvrConnectionString": connection_string,
+    }
+    await host.command("admin", {"_addShard": 1, "shardIdentity": identity}, deadline=30)
+
+
+async def fail_point_off(member: Connection, name: str) -> None:
+    await member.command("admin", {"configureFailPoint": name, "mode": "off"}, deadline=10)
+
+
+async def set_balancer(config: Connection, *, on: bool) -> None:
+    command = "_configsvrBalancerStart" if on else "_configsvrBalancerStop"
+    await config.command("admin", {command: 1, "maxTimeMS": 20_000, "writeConcern": MAJORITY}, deadline=30)

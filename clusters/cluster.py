@@ -1,0 +1,67 @@
+"""A running cluster as the rooms above see it: members by name, the router, how to connect, what server it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from pymongo import AsyncMongoClient
+
+from clusters.errors import ClusterError
+from clusters.member import Member
+from clusters.topology import Role, Topology
+from clusters.wire.connection import Connection, ConnectionLost, DeadlinePassed
+
+RouterKind = Literal["mongos", "stand-in", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What every answer carries: server version, the parameters that matter, and who does the routing."""
+
+    version: str
+    git_version: str
+    router: RouterKind
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+class Cluster(Protocol):
+    """A cluster, whoever provides it. `router` is the router's `address:port`, None for a replica set."""
+
+    name: str
+    topology: Topology
+    uri: str
+    router: str | None
+    server: ServerInfo
+
+    @property
+    def members(self) -> Mapping[str, Member]: ...
+
+    def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
+        """A driver connected as an application would be."""
+
+
+def of_set(cluster: Cluster, set_name: str) -> list[Member]:
+    """The members of one set, in the order of the topology."""
+    return [member for member in cluster.members.values() if member.spec.set_name == set_name]
+
+
+def data_members(cluster: Cluster) -> list[Member]:
+    """The members that hold user data: those of the shards, or of the replica set."""
+    return [one for one in cluster.members.values() if one.spec.role in (Role.SHARD, Role.REPLICA_SET)]
+
+
+async def primary_of(cluster: Cluster, set_name: str, *, deadline: float = 5) -> Member:
+    """The member that says it is the writable primary of its set. Raises ClusterError when none does."""
+    for member in of_set(cluster, set_name):
+        if member.frozen():
+            continue
+        try:
+            connection = await Connection.open(member.host, deadline=deadline)
+        except (ConnectionLost, DeadlinePassed):
+            continue
+        connection.close()
+        if connection.hello.get("isWritablePrimary"):
+            return member
+    raise ClusterError(f"no member of {set_name} says it is the writable primary")

@@ -1,0 +1,77 @@
+"""The command lines of the processes that a cluster is made of. Pure: data in, arguments out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from clusters.topology import MemberSpec, Role, Settings
+
+BRING_UP_FAIL_POINTS: Final = {
+    "forceSyncSourceRetryWaitForInitialSync": '{mode:"alwaysOn",data:{retryMS:25}}',
+    "forceBgSyncSyncSourceRetryWaitMS": '{mode:"alwaysOn",data:{sleepMS:25}}',
+}
+"""Two fixed sleeps of 1 s in every new secondary, shortened (fail points of 4.4 to 6.0); off again once Ready."""
+
+PARAMETERS: Final = {
+    # Fail points exist only with this.
+    "enableTestCommands": "1",
+    # A merged stream waits for an idle shard until its next no-op; the default of 10 s would make it look stalled.
+    "periodicNoopIntervalSecs": "1",
+    "diagnosticDataCollectionEnabled": "false",
+    # The session collection is created by a background job that would race with the first writes.
+    "disableLogicalSessionCacheRefresh": "true",
+}
+
+ROLE_FLAGS: Final = {
+    Role.CONFIG: ["--configsvr"],
+    Role.SHARD: ["--shardsvr"],
+    Role.ROUTER_HOST: ["--shardsvr"],
+    Role.REPLICA_SET: [],
+}
+
+
+def parameters(spec: MemberSpec, settings: Settings) -> dict[str, str]:
+    """The server parameters of a member: ours, then the cluster's, then its own."""
+    return {**PARAMETERS, **settings.parameters, **spec.parameters}
+
+
+def mongod(
+    binary: Path, spec: MemberSpec, settings: Settings, *, port: int, data: Path, fail_points: Mapping[str, str]
+) -> list[str]:
+    """Arguments of a mongod. Small journal files: 300 MB a member otherwise, most of it preallocated."""
+    arguments = [
+        str(binary),
+        *("--bind_ip", "127.0.0.1", "--port", str(port), "--nounixsocket"),
+        *("--dbpath", str(data), "--logpath", str(log_path(data)), "--logappend", "--timeStampFormat", "iso8601-utc"),
+        *("--replSet", spec.set_name, *ROLE_FLAGS[spec.role]),
+        *("--wiredTigerCacheSizeGB", f"{settings.cache_gb:g}", "--oplogSize", str(settings.oplog_mb)),
+        *("--wiredTigerEngineConfigString", "log=(prealloc=false,file_max=1MB)"),
+    ]
+    for name, value in parameters(spec, settings).items():
+        arguments += ["--setParameter", f"{name}={value}"]
+    for name, value in fail_points.items():
+        arguments += ["--setParameter", f"failpoint.{name}={value}"]
+    return arguments
+
+
+def mongos(binary: Path, *, port: int, config: str, log: Path) -> list[str]:
+    return [
+        str(binary),
+        *("--bind_ip", "127.0.0.1", "--port", str(port), "--nounixsocket"),
+        *("--configdb", config, "--logpath", str(log), "--logappend", "--timeStampFormat", "iso8601-utc"),
+        *("--setParameter", "enableTestCommands=1"),
+    ]
+
+
+def stand_in(*, port: int, config: str, router_host: str, seed: int) -> list[str]:
+    return [
+        *(sys.executable, "-m", "clusters.router", "--listen", f"127.0.0.1:{port}"),
+        *("--configdb", config, "--router-host", router_host, "--seed", str(seed)),
+    ]
+
+
+def log_path(data: Path) -> Path:
+    return data / "mongod.log"

@@ -1,0 +1,141 @@
+"""Clusters that outlive the command that made them: written down beside their ledger, found again by name."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from clusters.cluster import ServerInfo
+from clusters.errors import Refused
+from clusters.guard import Ledger, LedgerError, Process, ledger_directory, state, state_root
+from clusters.local import LocalCluster, take_down
+from clusters.member import LocalMember, LocalProcess
+from clusters.topology import Topology
+
+FILE = "cluster.json"
+
+
+@dataclass(frozen=True)
+class ProcessRecord:
+    """A local process: enough to find it again and to start it again."""
+
+    command: list[str]
+    log: str
+    token: str
+    process: Process | None
+
+
+@dataclass(frozen=True)
+class ClusterRecord:
+    """What `cluster.json` holds."""
+
+    name: str
+    topology: Topology
+    hosts: dict[str, str]
+    processes: dict[str, ProcessRecord]
+    router: str | None
+    server: ServerInfo
+    directory: str
+    created: float
+
+
+_json = TypeAdapter(ClusterRecord)
+
+
+def save(cluster: LocalCluster, *, created: float) -> None:
+    """Write the cluster down and let it outlive this process."""
+    assert cluster.ledger is not None
+    record = ClusterRecord(
+        name=cluster.name,
+        topology=cluster.topology,
+        hosts={name: member.host for name, member in cluster.members.items()},
+        processes={
+            one.name: ProcessRecord(one.command, str(one.log), one.token, one.process) for one in cluster.processes
+        },
+        router=cluster.router,
+        server=cluster.server,
+        directory=str(cluster.directory),
+        created=created,
+    )
+    path = cluster.ledger.directory / FILE
+    temporary = path.with_suffix(".new")
+    temporary.write_bytes(_json.dump_json(record, indent=1))
+    temporary.replace(path)
+    cluster.keep()
+
+
+def names() -> list[str]:
+    """The kept clusters, by name."""
+    return sorted(path.parent.name for path in state_root().glob(f"ledgers/[!.]*/{FILE}"))
+
+
+def read(name: str) -> ClusterRecord:
+    """Raises Refused naming the clusters there are."""
+    try:
+        return _json.validate_json((ledger_directory(name) / FILE).read_bytes())
+    except (OSError, ValueError) as error:
+        if isinstance(error, ValidationError):
+            raise Refused(f"the record of cluster {name!r} cannot be read: {error.error_count()} errors") from None
+        there = ", ".join(names()) or "none is up"
+        raise Refused(f"there is no cluster named {name!r}; clusters: {there} (mongofault up makes one)") from None
+
+
+def load(name: str) -> LocalCluster:
+    """A kept cluster, to be used and broken; it is not this process's to remove. Raises Refused."""
+    record = read(name)
+    specs = {spec.name: spec for spec in record.topology.members()}
+
+    def process(one: str) -> dict[str, object]:
+        return {"process": record.processes[one].process}
+
+    members = [
+        LocalMember(
+            specs[one],
+            record.hosts[one],
+            record.processes[one].command,
+            Path(record.processes[one].log),
+            record.processes[one].token,
+            **process(one),
+        )
+        for one in specs
+    ]
+    router = None
+    if "router" in record.processes:
+        saved = record.processes["router"]
+        router = LocalProcess("router", saved.command, Path(saved.log), saved.token, process=saved.process)
+    return LocalCluster(
+        record.name,
+        record.topology,
+        members=members,
+        router_process=router,
+        router=record.router,
+        server=record.server,
+        directory=Path(record.directory),
+    )
+
+
+def running(record: ClusterRecord) -> dict[str, str]:
+    """Each process by name: `running`, `frozen` or `gone`, as the kernel says."""
+    words = {}
+    for name, one in record.processes.items():
+        letter = state(one.process) if one.process is not None else None
+        words[name] = "gone" if letter is None else "frozen" if letter in ("T", "t") else "running"
+    return words
+
+
+async def down(name: str) -> None:
+    """Remove a kept cluster: processes, data, its record. Raises Refused, ClusterError."""
+    read(name)
+    try:
+        ledger = Ledger.load(ledger_directory(name)).hold()
+    except LedgerError as error:
+        raise Refused(str(error)) from None
+    await take_down(ledger, None)
+
+
+def default_name() -> str:
+    """`default`, or what MONGOFAULT_CLUSTER says."""
+    return os.environ.get("MONGOFAULT_CLUSTER", "default")

@@ -1,0 +1,279 @@
+"""The local provider: a cluster as processes on this machine, all on 127.0.0.1, in about two seconds.
+
+Order matters here: the guardian first, then what is about to exist goes into the ledger, then it is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pymongo import AsyncMongoClient
+
+from clusters import commandline, memory, ports, ready, shaping
+from clusters.binaries import Binary, find_mongod, find_mongos
+from clusters.cluster import ServerInfo
+from clusters.errors import ClusterError, MemberDied, Refused
+from clusters.guard import (
+    Guardian,
+    GuardianFailed,
+    KillProcess,
+    Ledger,
+    LedgerError,
+    NameTaken,
+    Opening,
+    RemoveDirectory,
+    ledger_directory,
+    make_directory,
+    new_path,
+    new_token,
+    undo_all,
+)
+from clusters.guard.undo import Undo
+from clusters.member import LocalMember, LocalProcess
+from clusters.topology import Topology
+
+READY_DEADLINE = 120.0
+"""Seconds for the whole bring-up; a burdened machine needs ten times the usual two."""
+TEAR_DOWN_DEADLINE = 20.0
+PORT_TRIES = 4
+
+
+class LocalCluster:
+    """A cluster of local processes (see `clusters.cluster.Cluster`), with the ledger that tells how to remove it."""
+
+    def __init__(
+        self,
+        name: str,
+        topology: Topology,
+        *,
+        members: Sequence[LocalMember],
+        router_process: LocalProcess | None,
+        router: str | None,
+        server: ServerInfo,
+        directory: Path,
+        ledger: Ledger | None = None,
+        guardian: Guardian | None = None,
+    ) -> None:
+        self.name = name
+        self.topology = topology
+        self.router = router
+        self.router_process = router_process
+        self.server = server
+        self.directory = directory
+        self.ledger = ledger
+        self.guardian = guardian
+        self._members = {member.name: member for member in members}
+        self.uri = self._uri()
+
+    def _uri(self) -> str:
+        if self.router is not None:
+            return f"mongodb://{self.router}/"
+        hosts = ",".join(member.host for member in self._members.values())
+        return f"mongodb://{hosts}/?replicaSet={self.topology.shards[0].name}"
+
+    @property
+    def members(self) -> Mapping[str, LocalMember]:
+        return self._members
+
+    @property
+    def processes(self) -> list[LocalProcess]:
+        return [*self._members.values(), *([self.router_process] if self.router_process else [])]
+
+    def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
+        return AsyncMongoClient(self.uri, **options)
+
+    async def down(self) -> None:
+        """Remove every process, and every file. Raises ClusterError naming what could not be removed."""
+        await take_down(self.ledger, self.guardian)
+
+    def keep(self) -> None:
+        """From now on the cluster outlives this process; `mongofault down` removes it."""
+        assert self.ledger is not None
+        assert self.guardian is not None
+        self.ledger.keep()
+        self.guardian.dismiss()
+        self.ledger.release()
+
+
+async def bring_up(topology: Topology, name: str, *, seed: int = 0) -> LocalCluster:
+    """A cluster, Ready: see `clusters.ready`. It goes when this process goes, unless `keep` is called.
+
+    Raises Refused where nothing was started (no binary, no memory, the name is taken) and ClusterError where the
+    bring-up failed and everything was removed again; the message holds the last log lines of the member that ended.
+    """
+    mongod, mongos = find_mongod(), find_mongos()
+    if topology.router_host is not None and mongos is not None:
+        topology = shaping.without_router_host(topology)
+    memory.check(topology)
+    for tries_left in reversed(range(PORT_TRIES)):
+        ledger, guardian = open_ledger(name)
+        try:
+            async with asyncio.timeout(READY_DEADLINE):
+                return await _Attempt(topology, name, ledger, guardian, mongod, mongos, seed).run()
+        except MemberDied as death:
+            await take_down(ledger, guardian)
+            # Another process may take one of the chosen ports first: choose others.
+            if death.exit_code != ports.ADDRESS_IN_USE_EXIT or not tries_left:
+                raise
+        except TimeoutError as error:
+            await take_down(ledger, guardian)
+            raise ClusterError(f"the cluster was not Ready within {READY_DEADLINE:g} s") from error
+        except BaseException:
+            await take_down(ledger, guardian)
+            raise
+    raise AssertionError("unreachable: the last try returns or raises")
+
+
+def open_ledger(name: str) -> tuple[Ledger, Guardian]:
+    """A new ledger and the guardian that watches over it. Raises Refused, ClusterError."""
+    try:
+        ledger = Ledger.create(ledger_directory(name))
+    except (NameTaken, ValueError) as error:
+        raise Refused(str(error)) from None
+    except LedgerError as error:
+        raise ClusterError(str(error)) from None
+    try:
+        return ledger, Guardian.start(ledger)
+    except BaseException as error:
+        ledger.remove(whatever_is_open=True)
+        if isinstance(error, GuardianFailed):
+            raise ClusterError(str(error)) from None
+        raise
+
+
+async def take_down(ledger: Ledger | None, guardian: Guardian | None) -> None:
+    """Undo all that the ledger holds, shielded from cancellation: half a removal is the worst of all outcomes."""
+    if ledger is None:
+        return
+
+    def undo() -> None:
+        try:
+            report = undo_all(ledger, deadline=TEAR_DOWN_DEADLINE, everything=True)
+        finally:
+            if guardian is not None:
+                guardian.dismiss()
+        if report.failed:
+            raise ClusterError("could not be removed: " + "; ".join(str(failure) for failure in report.failed))
+
+    await asyncio.shield(asyncio.to_thread(undo))
+
+
+class _Attempt:
+    """One try to bring a cluster up on one choice of ports."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        name: str,
+        ledger: Ledger,
+        guardian: Guardian,
+        mongod: Binary,
+        mongos: Binary | None,
+        seed: int,
+    ) -> None:
+        self.topology, self.name, self.ledger, self.guardian, self.seed = topology, name, ledger, guardian, seed
+        self.mongod, self.mongos = mongod, mongos
+        self.specs = list(topology.members())
+        chosen = ports.choose(len(self.specs) + 1)
+        self.router_port = chosen.pop()
+        self.ports = dict(zip((spec.name for spec in self.specs), chosen, strict=True))
+        self.hosts = {name: f"127.0.0.1:{port}" for name, port in self.ports.items()}
+
+    async def run(self) -> LocalCluster:
+        directory = new_path(Path(tempfile.gettempdir()), f"mongofault-{self.name}-")
+        self.ledger.open(RemoveDirectory(str(directory)), title=f"data of {self.name}")
+        make_directory(directory)
+        members = [self._member(spec.name, directory) for spec in self.specs]
+        router_process = self._router(directory) if self.topology.sharded else None
+        processes = [*members, *([router_process] if router_process else [])]
+        self._spawn(processes)
+        cluster = LocalCluster(
+            self.name,
+            self.topology,
+            members=members,
+            router_process=router_process,
+            router=f"127.0.0.1:{self.router_port}" if router_process else None,
+            server=self._server(),
+            directory=directory,
+            ledger=self.ledger,
+            guardian=self.guardian,
+        )
+
+        async def make_ready() -> None:
+            await shaping.shape(self.topology, self.hosts)
+            await ready.wait(cluster, deadline=READY_DEADLINE)
+
+        await _while_all_live(make_ready(), processes)
+        return cluster
+
+    def _member(self, name: str, directory: Path) -> LocalMember:
+        spec = next(spec for spec in self.specs if spec.name == name)
+        data = directory / name
+        data.mkdir()
+        command = commandline.mongod(
+            self.mongod.path,
+            spec,
+            self.topology.settings,
+            port=self.ports[name],
+            data=data,
+            fail_points=commandline.BRING_UP_FAIL_POINTS if self.mongod.major >= (4, 4) else {},
+        )
+        return LocalMember(spec, self.hosts[name], command, commandline.log_path(data), new_token())
+
+    def _router(self, directory: Path) -> LocalProcess:
+        config = shaping.connection_string(self.topology, self.hosts)
+        log = directory / "router.log"
+        if self.mongos is not None:
+            command = commandline.mongos(self.mongos.path, port=self.router_port, config=config, log=log)
+        else:
+            assert self.topology.router_host is not None
+            router_host = self.hosts[self.topology.router_host.members[0].name]
+            command = commandline.stand_in(
+                port=self.router_port, config=config, router_host=router_host, seed=self.seed
+            )
+        return LocalProcess("router", command, log, new_token())
+
+    def _spawn(self, processes: Sequence[LocalProcess]) -> None:
+        """Spawn all, between two writes of the ledger: the tokens before, who they are after."""
+        records = self.ledger.open_many([Opening(KillProcess(None, one.token), title=one.name) for one in processes])
+        spawned: dict[int, Undo] = {}
+        try:
+            for record, one in zip(records, processes, strict=True):
+                spawned[record] = KillProcess(one.spawn(), one.token)
+        finally:
+            self.ledger.update_many(spawned)
+
+    def _server(self) -> ServerInfo:
+        settings = self.topology.settings
+        return ServerInfo(
+            version=self.mongod.version,
+            git_version=self.mongod.git_version,
+            router="none" if not self.topology.sharded else "mongos" if self.mongos else "stand-in",
+            parameters={
+                **commandline.PARAMETERS,
+                **settings.parameters,
+                "heartbeatIntervalMillis": str(settings.heartbeat_ms),
+                "electionTimeoutMillis": str(settings.election_timeout_ms),
+                "chainingAllowed": str(settings.chaining_allowed).lower(),
+            },
+        )
+
+
+async def _while_all_live(work: Coroutine[Any, Any, None], processes: Sequence[LocalProcess]) -> None:
+    """Do `work`; give it up with MemberDied as soon as one of the processes ends."""
+    working = asyncio.create_task(work)
+    deaths = [asyncio.create_task(process.watch_death()) for process in processes]
+    try:
+        done, _ = await asyncio.wait([working, *deaths], return_when=asyncio.FIRST_COMPLETED)
+        # A death explains an error of the work that came in the same moment, never the other way round.
+        for task in [*(death for death in deaths if death in done), working]:
+            if task in done:
+                task.result()
+    finally:
+        for task in [working, *deaths]:
+            task.cancel()
+        await asyncio.gather(working, *deaths, return_exceptions=True)

@@ -1,0 +1,173 @@
+"""One member of a cluster: started, stopped, killed, frozen and thawed; and the local process that is one.
+
+Knows a single mongod, not the set it is in. `frozen` is read from the kernel, never remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from pymongo import AsyncMongoClient
+
+from clusters.errors import ClusterError, MemberDied
+from clusters.guard import TOKEN_VARIABLE, Process, identify, send_signal, state
+from clusters.topology import MemberSpec, Role
+
+LAST_WORDS = 5
+STOPPED = ("T", "t")
+
+
+class Member(Protocol):
+    """What faults, watchers and scenarios may ask of a member, whoever provides it."""
+
+    spec: MemberSpec
+    host: str
+
+    @property
+    def name(self) -> str: ...
+
+    def freeze(self) -> None:
+        """Stop it where it stands (SIGSTOP or the container's pause). It stays connected and answers nothing."""
+
+    def thaw(self) -> None:
+        """Let it go on. Harmless when it is not frozen."""
+
+    def frozen(self) -> bool:
+        """Whether it is stopped, as the kernel says."""
+
+    def running(self) -> bool:
+        """Whether the process exists (a frozen one does)."""
+
+    def log_lines(self, since: float = 0.0) -> list[str]:
+        """The lines of its log; with `since` (seconds since the epoch) those written after."""
+
+    def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
+        """A driver connected to this member alone."""
+
+
+class LocalProcess:
+    """A server process on this machine, in a session of its own so that Ctrl-C does not reach it."""
+
+    def __init__(self, name: str, command: list[str], log: Path, token: str, *, process: Process | None = None) -> None:
+        self.name = name
+        self.command = command
+        self.log = log
+        self.token = token
+        self.process = process
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def spawn(self) -> Process:
+        """Start it. The ledger must know the token by now and be told the identity this gives back."""
+        with self.log.open("ab") as out:
+            self._child = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                cwd="/",
+                env={**os.environ, TOKEN_VARIABLE: self.token},
+            )
+        self.process = identify(self._child.pid)
+        return self.process
+
+    def running(self) -> bool:
+        if self._child is not None:
+            return self._child.poll() is None
+        return self.process is not None and state(self.process) is not None
+
+    def frozen(self) -> bool:
+        return self.process is not None and state(self.process) in STOPPED
+
+    def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.process is not None:
+            send_signal(self.process, number)
+
+    async def kill(self, *, deadline: float = 10) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        self._signal(signal.SIGKILL)
+        await self._gone(deadline)
+
+    async def stop(self, *, deadline: float = 30) -> None:
+        """SIGTERM, and wait until the process is gone."""
+        self.thaw()
+        self._signal(signal.SIGTERM)
+        await self._gone(deadline)
+
+    async def _gone(self, deadline: float) -> None:
+        end = time.monotonic() + deadline
+        while self.running():
+            if time.monotonic() > end:
+                raise ClusterError(f"{self.name} did not end within {deadline:g} s of the signal")
+            await asyncio.sleep(0.005)
+
+    async def watch_death(self) -> None:
+        """Returns never while the process lives; raises MemberDied with its last words when it ends."""
+        assert self._child is not None
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        descriptor = os.pidfd_open(self._child.pid)
+        loop.add_reader(descriptor, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+        raise MemberDied(self.name, self._child.wait(), self.last_words())
+
+    def log_lines(self, since: float = 0.0) -> list[str]:
+        try:
+            lines = self.log.read_text(errors="replace").splitlines()
+        except OSError:
+            return []
+        if since <= 0:
+            return lines
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since))
+        return [line for line in lines if _written_at(line) >= stamp]
+
+    def last_words(self) -> list[str]:
+        """The last lines of its log that say why it ended: errors first, if there are any."""
+        lines = self.log_lines()
+        grave = [line for line in lines if '"s":"E"' in line or '"s":"F"' in line]
+        return [_without_noise(line) for line in (grave or lines)[-LAST_WORDS:]]
+
+
+class LocalMember(LocalProcess):
+    """A mongod on this machine."""
+
+    def __init__(self, spec: MemberSpec, host: str, command: list[str], log: Path, token: str, **more: Any) -> None:
+        super().__init__(spec.name, command, log, token, **more)
+        self.spec = spec
+        self.host = host
+
+    @property
+    def role(self) -> Role:
+        return self.spec.role
+
+    @property
+    def set_name(self) -> str:
+        return self.spec.set_name
+
+    def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
+        return AsyncMongoClient(f"mongodb://{self.host}/", directConnection=True, **options)
+
+
+def _written_at(line: str) -> str:
+    """The UTC second of a server log line (`{"t":{"$date":"2026-01-01T00:00:00.000+00:00"}`), or nothing."""
+    return line[15:34] if line.startswith('{"t":{"$date":"') else ""
+
+
+def _without_noise(line: str) -> str:
+    return line[:300]

@@ -1,0 +1,73 @@
+"""From running members to a cluster: sets initiated, shards added, the router host attached; provider-neutral."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Mapping
+
+from clusters import admin
+from clusters.topology import Topology
+from clusters.wire.connection import Connection
+
+LISTEN_DEADLINE = 60.0
+SECONDARY_DEADLINE = 60.0
+
+
+def connection_string(topology: Topology, hosts: Mapping[str, str]) -> str:
+    """`config/host1,host2`: how shards and routers are told of the config servers."""
+    assert topology.config is not None
+    return f"{topology.config.name}/" + ",".join(hosts[member.name] for member in topology.config.members)
+
+
+def without_router_host(topology: Topology) -> Topology:
+    """The same cluster for a real mongos, which needs no mongod to run its commands in."""
+    return dataclasses.replace(topology, router_host=None)
+
+
+async def shape(topology: Topology, hosts: Mapping[str, str]) -> None:
+    """Initiate all sets at once, add the shards, attach the router host, wait for every SECONDARY.
+
+    `hosts` maps member names to `address:port`. Raises ClusterError naming what was waited for.
+    """
+    connections = dict(
+        zip(
+            hosts,
+            await asyncio.gather(*(admin.connect(host, deadline=LISTEN_DEADLINE) for host in hosts.values())),
+            strict=True,
+        )
+    )
+    try:
+        await _initiate_all(topology, hosts, connections)
+        if topology.config is not None:
+            await _join(topology, hosts, connections)
+        async with asyncio.TaskGroup() as group:
+            for member in topology.members():
+                group.create_task(
+                    admin.secondary(connections[member.name], member.set_name, deadline=SECONDARY_DEADLINE)
+                )
+        async with asyncio.TaskGroup() as group:
+            for one in topology.sets():
+                first = connections[one.members[0].name]
+                group.create_task(admin.set_heartbeat(first, topology.settings.heartbeat_ms))
+    finally:
+        for connection in connections.values():
+            connection.close()
+
+
+async def _initiate_all(topology: Topology, hosts: Mapping[str, str], connections: Mapping[str, Connection]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for one in topology.sets():
+            first = connections[one.members[0].name]
+            group.create_task(admin.initiate(first, one, hosts, topology.settings))
+
+
+async def _join(topology: Topology, hosts: Mapping[str, str], connections: Mapping[str, Connection]) -> None:
+    assert topology.config is not None
+    config = connections[topology.config.members[0].name]
+    for shard in topology.shards:
+        await admin.add_shard(config, shard.name, [hosts[member.name] for member in shard.members])
+    if topology.router_host is not None:
+        router_host = connections[topology.router_host.members[0].name]
+        await admin.attach_router_host(config, router_host, connection_string(topology, hosts))
+    await admin.set_balancer(config, on=topology.settings.balancer)

@@ -1,0 +1,112 @@
+"""What a fault is: available or not, injected, proven, healed; and a record from which another process can heal it.
+
+A fault knows one target and the cluster it is in. It records nothing and judges nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from clusters.cluster import Cluster
+from clusters.errors import ClusterError, Refused
+from clusters.guard import Ledger, Opening, Undo
+from clusters.member import Member
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Why a fault is known to be active: one sentence, and what was read (JSON-able)."""
+
+    statement: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+class Unproven(ClusterError):
+    """The fault could not be shown to be active. A fault without proof was not injected: the run is `unknown`."""
+
+
+class HealFailed(ClusterError):
+    """The fault could not be shown to be gone by its deadline. Its undo record stays in the ledger."""
+
+
+class Fault(Protocol):
+    """A fault on one target.
+
+    `heal` is idempotent and has a deadline of its own; `undo` is plain data, written down before `inject` acts.
+    """
+
+    name: ClassVar[str]
+    target: Member
+
+    def __init__(self, cluster: Cluster, target: Member) -> None: ...
+
+    @classmethod
+    def available(cls, cluster: Cluster, target: Member) -> str | None:
+        """Why it cannot be injected there, or None. Touches nothing."""
+
+    def undo(self) -> Sequence[Undo]:
+        """The primitives that heal it without this process's memory."""
+
+    async def inject(self) -> None: ...
+
+    async def proof(self) -> Evidence:
+        """Raises Unproven."""
+
+    async def heal(self) -> None:
+        """Raises HealFailed."""
+
+
+_registry: dict[str, type[Fault]] = {}
+Registered = TypeVar("Registered", bound=type[Any])
+
+
+def register(fault: Registered) -> Registered:
+    """Class decorator: the fault can be asked for by its name."""
+    _registry[fault.name] = fault
+    return fault
+
+
+def names() -> list[str]:
+    return sorted(_registry)
+
+
+def by_name(name: str) -> type[Fault]:
+    """Raises Refused naming the faults there are."""
+    try:
+        return _registry[name]
+    except KeyError:
+        raise Refused(f"unknown fault {name!r}: expected one of {', '.join(names())}") from None
+
+
+class Injection:
+    """A fault together with its undo records: in the ledger before it acts, out of it once it is healed.
+
+    A cancelled caller does not stop the healing.
+    """
+
+    def __init__(self, fault: Fault, ledger: Ledger, *, guarded: Callable[[], bool]) -> None:
+        self.fault = fault
+        self._ledger = ledger
+        self._guarded = guarded
+        self._records: list[int] = []
+
+    async def inject(self) -> Evidence:
+        """Write down how to undo it, do it, prove it. Raises Refused, Unproven."""
+        if not self._guarded():
+            raise Refused("the guardian that would heal after a crash is gone: nothing is broken without it")
+        title = f"{self.fault.name} {self.fault.target.name}"
+        self._records = self._ledger.open_many([Opening(undo, "fault", title) for undo in self.fault.undo()])
+        await self.fault.inject()
+        return await self.fault.proof()
+
+    async def heal(self) -> None:
+        """Raises HealFailed; shielded: half a heal would leave a member frozen for good."""
+        await asyncio.shield(asyncio.create_task(self._heal()))
+
+    async def _heal(self) -> None:
+        await self.fault.heal()
+        self._ledger.close_many(self._records)
+        self._records = []

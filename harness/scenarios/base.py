@@ -1,0 +1,58 @@
+"""What a scenario is: a question, its parameters, what is set up, loaded, broken and expected.
+
+A scenario says what; the order of things, the healing and the judging are `harness.run`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from clusters.cluster import Cluster, ServerInfo
+from clusters.member import Member
+from clusters.topology import Topology
+from harness.drivers.streams import StreamPlan
+from harness.drivers.writers import Document
+from harness.scenarios.parameters import Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What drives the cluster: consumers of one namespace and a paced writer into it."""
+
+    namespace: str
+    streams: StreamPlan
+    documents: Sequence[Document]
+    rate: float
+
+
+class Scenario(Protocol):
+    """One question, asked of one cluster."""
+
+    name: ClassVar[str]
+    question: ClassVar[str]
+    model: ClassVar[type[Parameters]]
+    parameters: Any
+
+    def __init__(self, parameters: Any) -> None: ...
+
+    def topology(self) -> Topology:
+        """The cluster to bring up for it."""
+
+    def suits(self, cluster: Cluster) -> str | None:
+        """Why it cannot be asked of this cluster, or None."""
+
+    def expected(self, server: ServerInfo) -> frozenset[str]:
+        """The acceptable outcomes on such a server."""
+
+    def tags(self, cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
+        """Tags that members (by name) must bear before the streams are opened."""
+
+    def moved_tags(self, cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
+        """Tags to be changed once the streams are open and deliver; empty where the recipe needs no such move."""
+
+    def load(self, cluster: Cluster, namespace: str, run: str) -> Load: ...
+
+    async def target(self, cluster: Cluster) -> Member:
+        """The member to break."""

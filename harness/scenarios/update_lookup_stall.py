@@ -1,0 +1,177 @@
+"""Does an updateLookup change stream stop, without an error, when the member that serves its lookup is stalled?
+
+The public ticket SERVER-136788 in its recipe: a stream pinned to secondary A by a tag, a reconfiguration that moves the
+tag to B, B stalled. Each stream's lookups now go to B and wait; with `--target secondary` there are no tags at all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+import faults
+from clusters.cluster import Cluster, ServerInfo, data_members, primary_of
+from clusters.member import Member
+from clusters.topology import Role, Topology, sharded_cluster
+from faults import nodespec
+from harness.drivers.clients import parse_driver_options
+from harness.drivers.streams import StreamPlan
+from harness.drivers.writers import Document
+from harness.scenarios.base import Load
+from harness.scenarios.parameters import Parameters, Seconds
+
+TAG = "lookups"
+PINNED = {TAG: "here"}
+DOCUMENTS_PER_SHARD = 4
+
+DIAL_DEADLINE = 20.0
+"""Seconds after which a lookup that had to dial a frozen member fails with 202, the server's parameter
+ShardingTaskExecutorPoolRefreshTimeoutMS (measured on 6.0.5). One on an established connection waits for ever."""
+
+OUTCOMES = ("stalled", "bounded", "error surfaced", "no effect", "mixed")
+
+
+class StallParameters(Parameters):
+    """Options of `update-lookup-stall`."""
+
+    fault: str = Field("freeze", description="Fault to inject; 'none' for a run without one.")
+    target: str = Field("tag", description="'tag': move the tag from A to B and break B; or a node spec.")
+    streams: int = Field(8, ge=1, le=10_000, description="Change streams, each with a client of its own.")
+    rate: float = Field(20.0, gt=0, le=10_000, description="Writes per second, over all shards; 0 is not traffic.")
+    hold: Seconds = Field(12.0, gt=0, le=7200, description="How long the fault is held.")
+    threshold: Seconds = Field(3.0, ge=0.5, le=600, description="A stream owing events for longer is silent.")
+    full_document: Literal["updateLookup", "default"] = Field(
+        "updateLookup", description="'default' asks for no post-image: then nothing is looked up."
+    )
+    driver_options: list[str] = Field(
+        default_factory=list,
+        description="NAME=VALUE for the streams' clients, e.g. socketTimeoutMS=3000 (may be repeated).",
+        json_schema_extra={"option": "driver_option"},
+    )
+    traffic: bool = Field(True, description="Without traffic nothing is written during the hold: streams are quiet.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> StallParameters:
+        if self.fault != "none":
+            faults.by_name(self.fault)
+        if self.target == "tag" and self.cluster is None and self.members < 3:
+            raise ValueError(f"--members {self.members}: two secondaries are needed, so at least 3 members")
+        if self.members < 2 and self.cluster is None:
+            raise ValueError(f"--members {self.members}: a secondary is needed, so at least 2 members")
+        parse_driver_options(self.driver_options)
+        for one in self.expect:
+            if one not in OUTCOMES:
+                raise ValueError(f"--expect {one}: expected one of {', '.join(OUTCOMES)}")
+        return self
+
+
+class UpdateLookupStall:
+    """The scenario; see the module."""
+
+    name: ClassVar[str] = "update-lookup-stall"
+    question: ClassVar[str] = "Do updateLookup change streams stop silently when one member stalls?"
+    model: ClassVar[type[Parameters]] = StallParameters
+
+    def __init__(self, parameters: StallParameters) -> None:
+        self.parameters = parameters
+        self._random = random.Random(parameters.seed)
+
+    def topology(self) -> Topology:
+        plain = sharded_cluster(self.parameters.shards, self.parameters.members)
+        if self.parameters.target != "tag":
+            return plain
+        shards = tuple(
+            dataclasses.replace(
+                shard,
+                members=tuple(
+                    dataclasses.replace(member, tags=PINNED) if index == 1 else member
+                    for index, member in enumerate(shard.members)
+                ),
+            )
+            for shard in plain.shards
+        )
+        return dataclasses.replace(plain, shards=shards)
+
+    def suits(self, cluster: Cluster) -> str | None:
+        if not cluster.topology.sharded:
+            return "a plain replica set looks post-images up locally and never stalls: a sharded cluster is needed"
+        needed = 3 if self.parameters.target == "tag" else 2
+        small = [shard.name for shard in cluster.topology.shards if len(shard.members) < needed]
+        if small:
+            return f"shard {small[0]} has fewer than {needed} members"
+        return None
+
+    def expected(self, server: ServerInfo) -> frozenset[str]:
+        if self.parameters.expect:
+            return frozenset(self.parameters.expect)
+        if self.parameters.fault == "none" or self.parameters.full_document == "default":
+            return frozenset({"no effect"})
+        if self.parameters.hold > DIAL_DEADLINE:
+            # Which lookups found an idle connection and which had to dial is the pool's business, not ours.
+            return frozenset({"stalled", "mixed"})
+        return frozenset({"stalled"})
+
+    def tags(self, cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
+        if self.parameters.target != "tag":
+            return {}
+        return {
+            member.name: PINNED if index == 1 else {}
+            for shard in cluster.topology.shards
+            for index, member in enumerate(shard.members)
+        }
+
+    def moved_tags(self, cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
+        if self.parameters.target != "tag":
+            return {}
+        _, a, b, *_ = cluster.topology.shards[0].members
+        return {a.name: {}, b.name: PINNED}
+
+    def load(self, cluster: Cluster, namespace: str, run: str) -> Load:
+        parameters = self.parameters
+        return Load(
+            namespace=namespace,
+            streams=StreamPlan(
+                uri=cluster.uri,
+                namespace=namespace,
+                count=parameters.streams,
+                run=run,
+                read_preference="secondary",
+                tags=PINNED if parameters.target == "tag" else None,
+                full_document=parameters.full_document,
+                driver_options=parse_driver_options(parameters.driver_options),
+            ),
+            documents=[
+                Document(f"{shard.name}-k{number}", shard.name, {"_id": f"{shard.name}-k{number}", "region": region})
+                for region, shard in enumerate(cluster.topology.shards)
+                for number in range(DOCUMENTS_PER_SHARD)
+            ],
+            rate=parameters.rate,
+        )
+
+    async def target(self, cluster: Cluster) -> Member:
+        if self.parameters.target == "tag":
+            return cluster.members[cluster.topology.shards[0].members[2].name]
+        nodes = await node_states(cluster)
+        spec = self.parameters.target
+        if spec in ("secondary", "primary", "one"):
+            spec = f"{cluster.topology.shards[0].name}/{spec}"
+        return cluster.members[nodespec.resolve(spec, nodes, self._random)[0]]
+
+
+async def node_states(cluster: Cluster) -> list[nodespec.NodeState]:
+    """The members that hold data, as node specs see them now."""
+    primaries = {(await primary_of(cluster, one.name)).name for one in cluster.topology.shards}
+    return [
+        nodespec.NodeState(
+            member.name,
+            member.spec.set_name,
+            Role(member.spec.role),
+            member.name in primaries,
+            member.spec.tags,
+        )
+        for member in data_members(cluster)
+    ]

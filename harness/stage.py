@@ -1,0 +1,133 @@
+"""What a run does to a cluster besides breaking it: the namespace, the tags, and waiting until it is whole again.
+
+Provider-neutral; every wait has a deadline that its error names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pymongo import AsyncMongoClient
+from pymongo.write_concern import WriteConcern
+
+from clusters import admin
+from clusters.cluster import Cluster, of_set, primary_of
+from clusters.errors import ClusterError
+from clusters.member import Member
+from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
+from harness.drivers.writers import Document
+
+Tags = Mapping[str, Mapping[str, str]]
+
+SHARD_KEY: Final = "region"
+TAGS_SEEN_DEADLINE = 30.0
+RECOVERY_DEADLINE = 60.0
+LAG_AT_MOST = 2.0
+"""Seconds behind the primary at which a secondary counts as caught up; the no-op writer ticks once a second."""
+
+
+async def make_namespace(cluster: Cluster, namespace: str, documents: Sequence[Document]) -> None:
+    """A collection sharded by region, region i on the i-th shard, with the documents in it."""
+    database, _, collection = namespace.partition(".")
+    shards = cluster.topology.shards
+    async with cluster.client(serverSelectionTimeoutMS=10_000) as client:
+        await client.admin.command("enableSharding", database, primaryShard=shards[0].name)
+        await client.admin.command("shardCollection", namespace, key={SHARD_KEY: 1})
+        for region, shard in enumerate(shards):
+            await client.admin.command("moveRange", namespace, min={SHARD_KEY: region}, toShard=shard.name)
+        target = client[database].get_collection(collection, write_concern=WriteConcern("majority"))
+        await target.insert_many([{**document.filter, "seq": 0} for document in documents])
+
+
+async def drop_namespace(client: AsyncMongoClient[dict[str, Any]], namespace: str) -> None:
+    await client.drop_database(namespace.partition(".")[0])
+
+
+async def current_tags(cluster: Cluster, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The tags these members bear now, by name."""
+    found: dict[str, dict[str, str]] = {}
+    for set_name, primary in (await _primaries(cluster, names)).items():
+        by_host = {member.host: member.name for member in of_set(cluster, set_name)}
+        async with _connected(primary) as connection:
+            for member in (await admin.current_config(connection))["members"]:
+                name = by_host.get(member["host"])
+                if name in names and name is not None:
+                    found[name] = dict(member.get("tags", {}))
+    return found
+
+
+async def set_tags(cluster: Cluster, tags: Tags) -> None:
+    """Reconfigure the sets whose members do not bear these tags yet."""
+    now = await current_tags(cluster, list(tags))
+    change = {name: wanted for name, wanted in tags.items() if now.get(name) != dict(wanted)}
+    for set_name, primary in (await _primaries(cluster, list(change))).items():
+        hosts = {member.host: change[member.name] for member in of_set(cluster, set_name) if member.name in change}
+        async with _connected(primary) as connection:
+            await admin.move_tags(connection, hosts)
+
+
+async def tags_seen(cluster: Cluster, by: Member, tags: Tags) -> None:
+    """Wait until `by`, which routes lookups, sees these tags on the members of its set.
+
+    `connPoolStats.replicaSets.<set>.hosts` is its replica set monitor's view; a set it never routed to is not in it.
+    """
+    wanted = {cluster.members[name].host: dict(one) for name, one in tags.items()}
+
+    async def seen() -> bool:
+        reply = await connection.command("admin", {"connPoolStats": 1}, deadline=5)
+        hosts = reply.get("replicaSets", {}).get(by.spec.set_name, {}).get("hosts", [])
+        view = {one["addr"]: dict(one.get("tags", {})) for one in hosts}
+        return not view or all(view.get(host) == one for host, one in wanted.items())
+
+    async with _connected(by) as connection:
+        await admin.until(f"{by.name} sees the moved tags", seen, deadline=TAGS_SEEN_DEADLINE)
+
+
+async def recovered(cluster: Cluster) -> None:
+    """Wait until every set has a writable primary and every other member is a caught-up SECONDARY."""
+    async with asyncio.TaskGroup() as group:
+        for one in cluster.topology.sets():
+            group.create_task(_set_recovered(cluster, one.name))
+
+
+async def _set_recovered(cluster: Cluster, set_name: str) -> None:
+    async def whole() -> bool:
+        try:
+            primary = await primary_of(cluster, set_name)
+            async with _connected(primary) as connection:
+                status = await connection.command("admin", {"replSetGetStatus": 1}, deadline=5)
+        except (ClusterError, CommandFailed, ConnectionLost, DeadlinePassed):
+            return False
+        members = status["members"]
+        newest = max(member["optimeDate"] for member in members if "optimeDate" in member)
+        return all(
+            member.get("stateStr") in ("PRIMARY", "SECONDARY")
+            and (newest - member["optimeDate"]).total_seconds() <= LAG_AT_MOST
+            for member in members
+        )
+
+    await admin.until(f"{set_name} is whole again", whole, deadline=RECOVERY_DEADLINE)
+
+
+async def _primaries(cluster: Cluster, names: Sequence[str]) -> dict[str, Member]:
+    """The primary of each set that these members are in."""
+    sets = {cluster.members[name].spec.set_name for name in names}
+    return {one: await primary_of(cluster, one) for one in sorted(sets)}
+
+
+class _connected:
+    """A raw connection to a member for the length of a block."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._connection: Connection | None = None
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await admin.connect(self._member.host, deadline=10)
+        return self._connection
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._connection is not None:
+            self._connection.close()

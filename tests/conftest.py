@@ -1,0 +1,41 @@
+"""Clusters that tests share: one of each kind for the whole session, on state directories of their own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from clusters import local
+from clusters.local import LocalCluster
+from clusters.topology import sharded_cluster, single_replica_set
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_state() -> Iterator[Path]:
+    """The suite's ledgers lie apart from the user's; `mongofault heal` of the user never sees them."""
+    with tempfile.TemporaryDirectory(prefix="mongofault-tests-") as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MONGOFAULT_STATE", directory)
+        yield Path(directory)
+
+
+@pytest.fixture(scope="session")
+async def sharded() -> AsyncIterator[LocalCluster]:
+    """Two shards of three members behind a router; left healthy by every test that uses it."""
+    cluster = await local.bring_up(sharded_cluster(2, 3), "tests-sharded")
+    try:
+        yield cluster
+    finally:
+        await cluster.down()
+
+
+@pytest.fixture(scope="session")
+async def replica_set() -> AsyncIterator[LocalCluster]:
+    """A plain replica set of three members; left healthy by every test that uses it."""
+    cluster = await local.bring_up(single_replica_set(3), "tests-replica-set")
+    try:
+        yield cluster
+    finally:
+        await cluster.down()

@@ -7,7 +7,7 @@ from clusters.guard.abandoned import Survey, abandoned, heal, ledger_directory, 
 from clusters.guard.directories import MARKER, make_directory, new_path
 from clusters.guard.errors import GuardianFailed, LedgerError, LedgerGone, LedgerHeld, NameTaken, UndoFailed
 from clusters.guard.guardian import Guardian
-from clusters.guard.healing import Failure, Report, undo_all
+from clusters.guard.healing import Failure, Report, undo_all, undo_until_done
 from clusters.guard.ledger import Ledger
 from clusters.guard.process import (
     TOKEN_VARIABLE,
@@ -74,5 +74,6 @@ __all__ = [
     "sweep",
     "to_plain",
     "undo_all",
+    "undo_until_done",
     "wait_gone",
 ]

@@ -13,9 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clusters.guard import healing
 from clusters.guard.errors import LedgerError, LedgerGone
-from clusters.guard.healing import Report
+from clusters.guard.healing import Report, undo_until_done
 from clusters.guard.ledger import Ledger
 
 UNFINISHED_AGE = 60.0
@@ -82,14 +81,18 @@ def abandoned(root: Path | None = None) -> list[Ledger]:
     return survey(root).abandoned
 
 
-def heal(ledger: Ledger, deadline: float = 30.0) -> Report:
-    """Undo what was left behind. Nothing is left to do if its guardian, or anybody else, was faster."""
+def heal(ledger: Ledger, deadline: float = 30.0, *, everything: bool = False) -> Report:
+    """Take a ledger without an owner and undo what should not be open in it, or `everything`: a kept cluster goes down.
+
+    Blocks for at most twice `deadline` seconds. Raises LedgerHeld when an owner lives. Nothing is left to do if its
+    guardian, or anybody else, was faster.
+    """
     try:
         ledger.hold(deadline)
     except LedgerGone:
         return Report()
     try:
-        return healing.heal(ledger, deadline)
+        return undo_until_done(ledger, deadline, everything=everything)
     finally:
         ledger.release()
 

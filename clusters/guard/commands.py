@@ -15,6 +15,8 @@ from clusters.guard.errors import UndoFailed
 
 ATTEMPT = 3.0
 """Seconds one command may take. A frozen member accepts connections and never answers."""
+HELLO = 1.0
+"""Seconds in which a member must say whether it is the primary; one that is stalled is none."""
 PAUSE = 0.1
 """Seconds between two attempts at a reconfiguration: nothing announces the new primary."""
 
@@ -132,7 +134,7 @@ def _primary(hosts: Sequence[str], set_name: str, end: float) -> str:
     reasons = []
     for host in hosts:
         try:
-            hello = run(host, "admin", {"hello": 1}, end - time.monotonic())
+            hello = run(host, "admin", {"hello": 1}, min(HELLO, end - time.monotonic()))
         except (Refused, CommandError) as error:
             reasons.append(str(error))
             continue

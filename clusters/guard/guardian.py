@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clusters.guard.errors import GuardianFailed, LedgerError, LedgerGone
-from clusters.guard.healing import heal
+from clusters.guard.healing import undo_until_done
 from clusters.guard.ledger import Ledger
 from clusters.guard.process import TOKEN_VARIABLE
 
@@ -67,7 +67,9 @@ class Guardian:
         with process.stdout as ready:
             seen = b""
             end = time.monotonic() + deadline
-            while seen != READY and select.select([ready], [], [], max(0.0, end - time.monotonic()))[0]:
+            poll = select.poll()
+            poll.register(ready, select.POLLIN)
+            while seen != READY and poll.poll(max(0.0, end - time.monotonic()) * 1000):
                 piece = os.read(ready.fileno(), len(READY))
                 if not piece:
                     break
@@ -122,7 +124,7 @@ def watch(directory: Path) -> int:
     _log(f"the owner of {directory} is gone")
     try:
         ledger.hold(LOCK_DEADLINE)
-        report = heal(ledger, HEAL_DEADLINE)
+        report = undo_until_done(ledger, HEAL_DEADLINE)
     except LedgerGone:
         return 0
     except LedgerError as error:

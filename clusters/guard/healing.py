@@ -1,6 +1,6 @@
 """Carry out what a ledger says is open, in the order that works, and write down what is done.
 
-The same code serves the owner's own tear-down, the guardian, and a person's `heal`. It never asks what a fault was.
+The same code serves the owner's own tear-down, the guardian, and `heal` by hand. It never asks what a fault was.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def undo_all(ledger: Ledger, deadline: float, *, everything: bool = False) -> Re
     return report
 
 
-def heal(ledger: Ledger, deadline: float, *, everything: bool = False) -> Report:
+def undo_until_done(ledger: Ledger, deadline: float, *, everything: bool = False) -> Report:
     """Passes over a held ledger until nothing fails any more or `deadline` seconds are over."""
     end = time.monotonic() + deadline
     done: list[Record] = []

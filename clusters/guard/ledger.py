@@ -263,7 +263,11 @@ class Ledger:
     def _read(self) -> None:
         assert self._file is not None
         size = os.fstat(self._file).st_size
-        self._state = replay(os.pread(self._file, size, 0), self.directory / RECORDS)
+        state = replay(os.pread(self._file, size, 0), self.directory / RECORDS)
+        if self._state.header.get("id", state.header["id"]) != state.header["id"]:
+            self.release()
+            raise LedgerGone(f"the ledger in {self.directory} is another one of the same name")
+        self._state = state
         if self.held and self._state.whole < size:
             os.ftruncate(self._file, self._state.whole)
 

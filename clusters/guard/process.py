@@ -68,7 +68,7 @@ def state(process: Process) -> str | None:
     return stat.state
 
 
-def send_signal(process: Process, sig: signal.Signals) -> bool:
+def send_signal(process: Process, sig: int) -> bool:
     """Send a signal; False when the process is gone. Never reaches another process that got its pid since."""
     fd = _pidfd(process)
     if fd is None:

@@ -54,7 +54,7 @@ class SignalProcess:
 @dataclass(frozen=True, slots=True)
 class KillProcess:
     """SIGKILL a process, and all that bear its token in their environment (a wrapper's children; a spawn of which
-    nothing but the token was written down yet)."""
+    nothing but the token was written down yet). A token of its own for each process: all that bear it die."""
 
     process: Process | None = None
     token: str | None = None

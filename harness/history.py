@@ -2,33 +2,39 @@
 
 It knows no cluster and decides nothing. One line is `{"t": ns, "wall": s, "source": .., "kind": .., ..fields}`.
 
-Kinds and their fields (times within fields are run time in ns, like `t`):
+Kinds and their fields (times within fields are run time in ns, like `t`; keys are strings or integers; every value is
+what JSON gives back as it was put in: no tuples, no BSON types). Lines stand in the order of `t`.
 
-run.started      scenario, parameters, seed, server {version, git_version, router, parameters}
-run.ended        reason
+run.started      scenario, parameters, seed, server {version, git_version, router, parameters}, expected [outcomes]
+                 checkers read from parameters: threshold, hold (seconds), fault, shards, minimum_writes,
+                 minimum_events, driver_options {name: value}, recovery_margin
+run.ended        reason: completed | interrupted | failed; detail
 phase            name: bring-up | load | settle | break | hold | release | recover | check
-write.invoked    key, seq, shard          one op of the paced writer; (key, seq) is the logical write
-write.ok         key, seq
+                 check begins when every stream had its deadline to catch up: what is missing then is missing
+write.invoked    key, seq, shard          one op of the paced writer; (key, seq) is the logical write; recorded before
+                                          it is sent; seq runs upwards per key
+write.ok         key, seq                 recorded when the acknowledgement has come
 write.failed     key, seq, error, code    the server said no: it did not happen
 write.unknown    key, seq, error          sent, outcome not known
-stream.opened    stream, read_preference, tags, full_document, resumed (bool)
-stream.event     stream, key, seq, op, token, cluster_time [s, inc]    seq from updateDescription
+stream.opened    stream, read_preference, tags, full_document, resumed (bool)     recorded when the cursor is open
+stream.event     stream, key, seq, op, token, cluster_time [s, inc]    seq from updateDescription; null: no mark of ours
 stream.empty     stream, token, alive     an empty answer
 stream.error     stream, error, code, code_name, labels, where (next | open)
+                 error is `ClassName: message`; code is the server's, null where the error is the driver's own
 stream.resumed   stream, by (driver | consumer), token
-stream.closed    stream, reason           reason "end of run" when we closed it
+stream.closed    stream, reason           reason END_OF_RUN when we closed it, after the last phase of the run
 stream.state     stream, state: quiet | delivering | lagging | silent; since; outstanding (marks)
-loop.lag         seconds                  measured event-loop lag, when above its reporting floor
+loop.lag         seconds                  measured event-loop lag, when above its reporting floor, recorded once over
 canary           member, probe: hello | find | causal | aggregate; ok, seconds, error; parked (bool)
-getmore          member, opid, seconds, max_time_ms, comment, stream, source: currentOp | router
+getmore          member, opid, seconds, max_time_ms, comment, stream      the line's source: currentOp | router
 lookup           member, opid, seconds, comment, stream         a post-image lookup seen on the member it waits on
 pool             member, towards, in_use                        connPoolStats of a looking-up member
 token            stream, moving (bool), cluster_time_moving     resume token as a sign of life
 alarm            stream, since, after_seconds, getmore {..}, waits_for, known_by, canary {..}
 alarm.cleared    stream
-fault.opened     fault, target, id
+fault.opened     fault, target, id        recorded before the fault is injected
 fault.proven     id, evidence {..}
-fault.unproven   id, reason
+fault.unproven   id, reason               also if a proof is lost later: the fault did not act throughout
 fault.healed     id
 fault.recovered  id, seconds
 cluster          what, fields free: e.g. tags moved, member up, primary changed
@@ -44,6 +50,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
+
+COMPLETED: Final = "completed"
+INTERRUPTED: Final = "interrupted"
+RUN_FAILED: Final = "failed"
+"""Reasons of `run.ended`."""
+
+END_OF_RUN: Final = "end of run"
+"""Reason of `stream.closed` where the stream was closed because the run was over."""
 
 DURABLE: Final = ("fault.", "run.")
 """Kinds that are on disk before `record` returns: what a reader of an interrupted run must not miss."""
@@ -88,7 +102,10 @@ class Recorder:
         self._listeners.append(listener)
 
     def record(self, kind: str, source: str, **fields: Any) -> Event:
-        """Append one event; fields must be JSON-able. Kinds in DURABLE are fsynced before this returns."""
+        """Append one event; fields must be JSON-able. Kinds in DURABLE are fsynced before this returns.
+
+        `t` and `wall` are set here, and cannot be fields.
+        """
         event = Event(self.now(), time.time(), source, kind, fields)
         line = {"t": event.t, "wall": round(event.wall, 6), "source": source, "kind": kind, **fields}
         self._file.write(json.dumps(line, separators=(",", ":"), default=str) + "\n")
@@ -98,6 +115,10 @@ class Recorder:
         for listener in self._listeners:
             listener(event)
         return event
+
+    def flush(self) -> None:
+        """Hand what is buffered to the operating system, so that `read` finds it."""
+        self._file.flush()
 
     def close(self) -> None:
         if not self._file.closed:

@@ -1,0 +1,74 @@
+"""What a checker must know of a run besides its events: thresholds, minimum traffic, what was asked for.
+
+It is read from the history's own `run.started`, so that a check on another day judges by the same measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+NO_FAULT = frozenset({None, "", "none"})
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The measure of a run. Durations in seconds."""
+
+    threshold: float = 3.0
+    """A stream with an acknowledged mark undelivered that gets nothing for longer than this is silent."""
+    hold: float | None = None
+    """How long the fault was meant to be held; None: not checked."""
+    shards: int | None = None
+    """How many shards must have been written to; None: those that were."""
+    minimum_writes: int = 5
+    """Acknowledged writes per shard before the break, and again during the hold."""
+    traffic_in_hold: bool = True
+    """Whether the run meant to write during the hold at all."""
+    minimum_events: int = 3
+    """Events per stream before the break."""
+    fault: str | None = None
+    """The fault that was asked for; None or `none`: a run without one."""
+    driver_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the streams' client, as given."""
+    expected: frozenset[str] = frozenset()
+    """Acceptable outcomes of the streams; each stream's must be among them."""
+    recovery_margin: float = 30.0
+    """After the release a stream may still be silent for this long, if the fault's recovery is not recorded."""
+
+    @property
+    def without_fault(self) -> bool:
+        return self.fault in NO_FAULT
+
+    @classmethod
+    def of(cls, started: Mapping[str, Any]) -> Context:
+        """From the fields of `run.started`; what is not said there keeps its default."""
+        parameters: Mapping[str, Any] = started.get("parameters") or {}
+        known: dict[str, Any] = {
+            name: convert(parameters[name])
+            for name, convert in (
+                ("threshold", float),
+                ("hold", float),
+                ("minimum_writes", int),
+                ("minimum_events", int),
+                ("fault", str),
+                ("recovery_margin", float),
+                ("driver_options", options),
+            )
+            if parameters.get(name) is not None
+        }
+        return cls(
+            **known,
+            # On a cluster that was there already, its own number of shards holds, not the parameter's.
+            shards=None if parameters.get("cluster") else parameters.get("shards"),
+            traffic_in_hold=parameters.get("traffic", True),
+            expected=frozenset(started.get("expected") or ()),
+        )
+
+
+def options(given: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
+    """Driver options given as a mapping or as `name=value` strings."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    return {name: value for name, _, value in (option.partition("=") for option in given)}

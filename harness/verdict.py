@@ -1,0 +1,137 @@
+"""The verdict of a run: what was observed against what was expected, and the exit code that says so.
+
+A pure function of findings, so a stored record gives the same one. It knows nothing of how a finding came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from harness.checkers import Context, Finding, alarms, course, delivery, recovery, run_checkers, stall, traffic
+from harness.history import Event
+
+AS_EXPECTED: Final = 0
+NOT_AS_EXPECTED: Final = 1
+UNKNOWN: Final = 2
+USAGE: Final = 3
+INTERRUPTED: Final = 130
+INTERNAL: Final = 254
+"""Exit codes of the command line."""
+
+MIXED: Final = "mixed"
+NONE_JUDGED: Final = "none"
+
+Word = Literal["as expected", "not as expected", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`outcome` is the streams' common outcome, `mixed`, or `none` where no stream was judged; `counts` by outcome."""
+
+    verdict: Word
+    outcome: str
+    counts: dict[str, int]
+    expected: tuple[str, ...]
+    reasons: tuple[str, ...]
+    """Why it is not `as expected`, most important first; empty if it is."""
+    exit_code: int
+
+    @property
+    def headline(self) -> str:
+        """One line: `as expected: stalled (8 of 8 streams)`."""
+        total = sum(self.counts.values())
+        counts = ", ".join(f"{count} of {total} {outcome}" for outcome, count in self.counts.items())
+        line = f"{self.verdict}: {self.outcome}" + (f" ({counts})" if counts else "")
+        return line + (f"; {self.reasons[0]}" if self.reasons else "")
+
+
+def check_history(events: Iterable[Event], context: Context | None = None) -> tuple[list[Finding], Verdict]:
+    """Findings and verdict of a history; the one way both a run and `mongofault check` take."""
+    found = run_checkers(events, context)
+    expected = context.expected if context is not None else _recorded(found)
+    return found, judge(found, expected)
+
+
+def judge(findings: Sequence[Finding], expected: Collection[str]) -> Verdict:
+    """Every stream's outcome must be among `expected` (`mixed` there allows any mixture; empty: unknown).
+
+    Unknown comes before the comparison, and only a proven loss before unknown: an event lost or doubled stays so
+    whatever else could not be established. An interrupted run is always unknown.
+    """
+    by_name = {finding.name: finding for finding in findings}
+    counts: dict[str, int] = dict(_evidence(by_name, stall.NAME).get("counts", {}))
+    outcome = next(iter(counts)) if len(counts) == 1 else MIXED if counts else NONE_JUDGED
+    contradictions = list(_contradictions(by_name))
+    doubts = list(_doubts(by_name))
+    if not expected:
+        doubts.append("no outcome was expected, so none can be as expected")
+    word: Word
+    if _evidence(by_name, course.NAME).get("interrupted"):
+        word, reasons, code = "unknown", [*doubts, *contradictions], INTERRUPTED
+    elif contradictions and _is(by_name, delivery.NAME, False):
+        word, reasons, code = "not as expected", [*contradictions, *doubts], NOT_AS_EXPECTED
+    elif doubts:
+        word, reasons, code = "unknown", [*doubts, *contradictions], UNKNOWN
+    else:
+        reasons = [*_unmet(counts, outcome, expected), *contradictions]
+        word = "not as expected" if reasons else "as expected"
+        code = NOT_AS_EXPECTED if reasons else AS_EXPECTED
+    return Verdict(word, outcome, counts, tuple(sorted(expected)), tuple(reasons), code)
+
+
+def stream_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """One row per stream for `result.json`: stall's fields, with those of alarms, recovery and delivery beneath."""
+    rows: dict[str, dict[str, Any]] = {}
+    parts = {stall.NAME: None, alarms.NAME: "alarm", recovery.NAME: "recovery", delivery.NAME: "delivery"}
+    for finding in findings:
+        if finding.name not in parts:
+            continue
+        for row in finding.evidence.get("streams", ()):
+            merged = rows.setdefault(row["stream"], {"stream": row["stream"], "outcome": None})
+            part = parts[finding.name]
+            if part is None:
+                merged.update(row)
+            else:
+                merged[part] = {name: value for name, value in row.items() if name not in ("stream", "outcome")}
+    return list(rows.values())
+
+
+def _unmet(counts: dict[str, int], outcome: str, expected: Collection[str]) -> Iterable[str]:
+    surprising = [each for each in counts if each not in expected]
+    if surprising and outcome not in expected:
+        wanted = " or ".join(sorted(expected))
+        seen = ", ".join(f"{counts[each]} {each}" for each in surprising)
+        yield f"expected {wanted}, observed {seen} of {sum(counts.values())} streams"
+
+
+def _contradictions(by_name: dict[str, Finding]) -> Iterable[str]:
+    for name in (delivery.NAME, recovery.NAME, alarms.NAME):
+        if _is(by_name, name, False):
+            problems = by_name[name].evidence.get("problems") or [by_name[name].statement]
+            count = by_name[name].evidence.get("problem_count", len(problems))
+            yield f"{name}: {problems[0]}" + (f" (and {count - 1} more)" if count > 1 else "")
+
+
+def _doubts(by_name: dict[str, Finding]) -> Iterable[str]:
+    for name in (course.NAME, recovery.NAME, traffic.NAME, stall.NAME, delivery.NAME):
+        if name not in by_name:
+            yield f"{name}: not checked"
+            continue
+        evidence = by_name[name].evidence
+        doubts = evidence.get("doubts", evidence.get("problems", ()))
+        if _is(by_name, name, "unknown"):
+            yield f"{name}: {doubts[0]}" if doubts else f"{name}: could not be established"
+
+
+def _is(by_name: dict[str, Finding], name: str, valid: Any) -> bool:
+    return name in by_name and by_name[name].valid == valid
+
+
+def _evidence(by_name: dict[str, Finding], name: str) -> dict[str, Any]:
+    return by_name[name].evidence if name in by_name else {}
+
+
+def _recorded(findings: Sequence[Finding]) -> frozenset[str]:
+    return next((frozenset(each.evidence["expected"]) for each in findings if each.name == course.NAME), frozenset())

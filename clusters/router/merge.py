@@ -42,7 +42,7 @@ class Merge:
 
     def __init__(self, start: Mapping[str, Token]) -> None:
         self._shards = {name: _Shard(token, key(token)) for name, token in start.items()}
-        self._last: Token | None = None
+        self._mark: Token = self._least().token
         self.ended = False
         """A shard's stream has ended (invalidate), and everything before that was given out."""
 
@@ -77,19 +77,22 @@ class Merge:
                     break
                 taken.append(event.document)
             one.events.popleft()
-            self._last = event.token
+            self._mark = event.token
             self.ended = one.ended and not one.events
+        if not self.ended and self._next() is None:
+            self._mark = self._least().token
         return taken
 
     def resume_token(self) -> Token:
         """The client's postBatchResumeToken: resuming from it neither loses nor doubles an event."""
-        if self._last is not None and (self.ended or self._next() is not None):
-            return self._last
-        return min(self._shards.values(), key=lambda one: one.promise).token
+        return self._mark
+
+    def _least(self) -> _Shard:
+        return min(self._shards.values(), key=lambda one: one.promise)
 
     def _next(self) -> _Shard | None:
         """The shard whose first event may go out, if there is one."""
-        floor = min(one.promise for one in self._shards.values())
+        floor = self._least().promise
         waiting = [one for one in self._shards.values() if one.events]
         if not waiting:
             return None

@@ -25,7 +25,7 @@ KILL_DEADLINE = 2.0
 
 _INT = struct.Struct("<i")
 _SORT_KEY = b"\x04$sortKey\x00"
-_NEW_SHARD = b"\x02operationType\x00\x11\x00\x00\x00kNewShardDetected\x00"
+_NEW_SHARD = b"\x02operationType\x00\x12\x00\x00\x00kNewShardDetected\x00"
 
 
 @dataclass(frozen=True, slots=True)

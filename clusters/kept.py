@@ -126,6 +126,14 @@ def running(record: ClusterRecord) -> dict[str, str]:
     return words
 
 
+def ledger_of(name: str) -> Ledger:
+    """The ledger of a kept cluster, to look at. Raises Refused."""
+    try:
+        return Ledger.load(ledger_directory(name))
+    except LedgerError as error:
+        raise Refused(str(error)) from None
+
+
 async def down(name: str) -> None:
     """Remove a kept cluster: processes, data, its record. Raises Refused, ClusterError."""
     read(name)

@@ -128,10 +128,13 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0) -> LocalClus
     raise AssertionError("unreachable: the last try returns or raises")
 
 
-def open_ledger(name: str) -> tuple[Ledger, Guardian]:
-    """A new ledger and the guardian that watches over it. Raises Refused, ClusterError."""
+def open_ledger(name: str, *, on: Ledger | None = None) -> tuple[Ledger, Guardian]:
+    """A new ledger and the guardian that watches over it; `on` the ledger of the kept cluster that is to be broken.
+
+    Raises Refused, ClusterError.
+    """
     try:
-        ledger = Ledger.create(ledger_directory(name))
+        ledger = Ledger.create(ledger_directory(name), on=on)
     except (NameTaken, ValueError) as error:
         raise Refused(str(error)) from None
     except LedgerError as error:

@@ -73,6 +73,14 @@ def names() -> list[str]:
     return sorted(_registry)
 
 
+def summary(name: str) -> str:
+    """What a fault does, in the first sentence of its module's docstring."""
+    import sys
+
+    text = sys.modules[by_name(name).__module__].__doc__ or ""
+    return text.partition("\n")[0].partition(": ")[2]
+
+
 def by_name(name: str) -> type[Fault]:
     """Raises Refused naming the faults there are."""
     try:

@@ -58,13 +58,22 @@ async def current_tags(cluster: Cluster, names: Sequence[str]) -> dict[str, dict
     return found
 
 
+def by_set(cluster: Cluster, tags: Tags) -> dict[str, dict[str, dict[str, str]]]:
+    """The same tags by set and then by host."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for name, one in tags.items():
+        member = cluster.members[name]
+        found.setdefault(member.spec.set_name, {})[member.host] = dict(one)
+    return found
+
+
 async def set_tags(cluster: Cluster, tags: Tags) -> None:
     """Reconfigure the sets whose members do not bear these tags yet."""
     now = await current_tags(cluster, list(tags))
     change = {name: wanted for name, wanted in tags.items() if now.get(name) != dict(wanted)}
-    for set_name, primary in (await _primaries(cluster, list(change))).items():
-        hosts = {member.host: change[member.name] for member in of_set(cluster, set_name) if member.name in change}
-        async with _connected(primary) as connection:
+    primaries = await _primaries(cluster, list(change))
+    for set_name, hosts in by_set(cluster, change).items():
+        async with _connected(primaries[set_name]) as connection:
             await admin.move_tags(connection, hosts)
 
 

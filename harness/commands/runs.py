@@ -1,0 +1,102 @@
+"""`run` and `check`: ask a scenario's question of a cluster; judge a stored record again."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from clusters.errors import Refused
+from harness import exits, scenarios
+from harness.commands import options
+from harness.commands.output import as_json, complain, out, say
+from harness.history import HistoryError
+from harness.interrupts import Interrupts
+from harness.record import Record
+from harness.report import console
+from harness.report.live import View, make_view
+from harness.result import Result
+from harness.run import Run
+from harness.scenarios.base import Scenario
+from harness.scenarios.parameters import build
+
+app = typer.Typer(help="Ask a scenario's question of a real cluster.", no_args_is_help=True, rich_markup_mode=None)
+
+EXTRA: dict[str, Any] = {
+    "config": (Path, typer.Option(None, "--config", help="YAML file of parameters; options given here go first.")),
+    "runs": (Path, typer.Option(Path("runs"), "--runs", help="Directory for the run's record.")),
+    "json": (bool, typer.Option(False, "--json", help="Print result.json instead of text.")),
+    "quiet": (bool, typer.Option(False, "--quiet", help="Print the verdict alone.")),
+}
+
+
+def _command(scenario: type[Scenario]) -> Any:
+    def body(given: dict[str, Any]) -> None:
+        runs, json, quiet, config = (given.pop(name) for name in ("runs", "json", "quiet", "config"))
+        chosen = {name: value for name, value in given.items() if value not in (None, [])}
+        parameters = build(scenario.model, {**_from_file(config), **chosen})
+        interrupts = Interrupts()
+        view = make_view(live=not (json or quiet), terminal=out.is_terminal)
+        result = asyncio.run(_run(scenario(parameters), runs, view, interrupts))
+        _print(result, json=json, quiet=quiet)
+        raise typer.Exit(result.exit_code)
+
+    return options.command(scenario.model, body, scenario.question, EXTRA)
+
+
+for _name, _scenario in scenarios.SCENARIOS.items():
+    app.command(_name)(_command(_scenario))
+
+
+@app.callback()
+def _several() -> None:
+    """Ask a scenario's question of a real cluster."""
+
+
+async def _run(scenario: Scenario, runs: Path, view: View, interrupts: Interrupts) -> Result:
+    with view:
+        return await Run(scenario, runs, view, interrupts).execute()
+
+
+def check(
+    run: Path = typer.Argument(..., help="A run's directory, or its history.jsonl."),
+    json: bool = typer.Option(False, "--json", help="JSON instead of text."),
+) -> None:
+    """Judge a stored record again, with no cluster; the exit code is the verdict's."""
+    try:
+        result = Record.at(run).judge()
+    except HistoryError as error:
+        raise Refused(str(error)) from None
+    _print(result, json=json, quiet=False)
+    raise typer.Exit(result.exit_code)
+
+
+def _print(result: Result, *, json: bool, quiet: bool) -> None:
+    if json:
+        as_json(result.document)
+    elif quiet:
+        say(result.headline)
+    else:
+        console.show(result, out)
+    sys.stdout.flush()
+    if result.exit_code == exits.INTERRUPTED:
+        complain("interrupted: everything was healed and removed; the record is kept")
+
+
+def _from_file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise Refused(f"--config {path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise Refused(f"--config {path}: expected YAML, found {str(error).splitlines()[0]}") from None
+    if not isinstance(document, dict):
+        raise Refused(f"--config {path}: expected a mapping of parameters")
+    return document

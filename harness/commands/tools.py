@@ -1,0 +1,62 @@
+"""`list`, `heal`, `doctor`: what there is, what was left behind, what this machine lacks."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import typer
+
+import faults
+from clusters import guard
+from harness import doctor as examination
+from harness import exits, scenarios
+from harness.commands.output import as_json, say, table
+
+Json = typer.Option(False, "--json", help="JSON for other programs instead of text.")
+
+
+def list_(json: bool = Json) -> None:
+    """List the scenarios and the faults there are."""
+    found = {"scenarios": scenarios.questions(), "faults": {name: faults.summary(name) for name in faults.names()}}
+    if json:
+        as_json(found)
+        return
+    table(("scenario", "question"), list(found["scenarios"].items()))
+    say("")
+    table(("fault", "what it does"), list(found["faults"].items()))
+
+
+def heal(json: bool = Json) -> None:
+    """Undo what runs left behind that were killed together with their guardian."""
+    guard.sweep()
+    found = guard.survey()
+    done: list[str] = []
+    failed = [str(error) for error in found.broken]
+    for ledger in found.abandoned:
+        report = guard.heal(ledger)
+        done += [f"{ledger.name}: {record}" for record in report.done]
+        failed += [f"{ledger.name}: {failure}" for failure in report.failed]
+    if json:
+        as_json({"healed": done, "failed": failed})
+    else:
+        for line in done:
+            say(f"undone: {line}")
+        for line in failed:
+            say(f"not undone: {line}")
+        if not done and not failed:
+            say("nothing to heal")
+    raise typer.Exit(exits.UNKNOWN if failed else exits.AS_EXPECTED)
+
+
+def doctor(json: bool = Json) -> None:
+    """Say what this machine lacks for clusters, and what to do about it."""
+    found = examination.examine()
+    if json:
+        as_json([dataclasses.asdict(one) for one in found])
+    else:
+        table(
+            ("subject", "", "found"),
+            [(one.subject, one.level, one.found + (f" -> {one.advice}" if one.advice else "")) for one in found],
+        )
+    missing = any(one.level == "missing" for one in found)
+    raise typer.Exit(exits.UNKNOWN if missing else exits.AS_EXPECTED)

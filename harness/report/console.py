@@ -1,0 +1,93 @@
+"""A result as text that can be pasted into a ticket: the verdict, a table of streams, what each finding rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.result import Result
+
+STREAMS_SHOWN = 40
+PROBLEMS_SHOWN = 5
+MARK = {True: "valid", False: "NOT VALID", "unknown": "unknown"}
+
+
+def show(result: Result, console: Console) -> None:
+    """Print the result; nothing is wrapped, so that columns stay columns where they are pasted."""
+    document = result.document
+    console.print()
+    console.print(_streams(document["streams"]))
+    console.print()
+    for line in [*_server(document), *_faults(document)]:
+        console.print(Text(line))
+    for finding in document["findings"]:
+        console.print(Text(f"{MARK[finding['valid']]:>9}  {finding['name']}: {finding['statement']}"))
+        for problem in finding["evidence"].get("problems", [])[:PROBLEMS_SHOWN]:
+            console.print(Text(f"           - {problem}"))
+    console.print(Text(f"record: {document['record']}"))
+    console.print(Text(result.headline, "bold"))
+    for reason in document["reasons"][1:]:
+        console.print(Text(f"  also: {reason}"))
+
+
+def _streams(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("stream", "outcome", "silent", "alarm after", "hung getMore", "waits for", "errors", "delivered"):
+        table.add_column(column, no_wrap=True)
+    for row in rows[:STREAMS_SHOWN]:
+        table.add_row(*(Text(cell) for cell in _row(row)))
+    if len(rows) > STREAMS_SHOWN:
+        table.add_row(f"... {len(rows) - STREAMS_SHOWN} more in result.json")
+    return table
+
+
+def _row(row: Mapping[str, Any]) -> list[str]:
+    getmore = row.get("getmore") or {}
+    hung = ""
+    if getmore:
+        seconds = getmore.get("max_seconds", getmore.get("seconds"))
+        hung = f"{getmore['member']} {seconds:.1f} s (maxTimeMS {getmore['max_time_ms']})"
+    alarm = row.get("alarm") or {}
+    delay = alarm.get("delay")
+    delivery = row.get("delivery") or {}
+    return [
+        str(row["stream"]),
+        str(row.get("outcome")),
+        _seconds(row.get("silent_seconds")),
+        _seconds(delay),
+        hung,
+        str(row.get("waits_for") or ""),
+        str(row.get("errors", "")),
+        str(delivery.get("delivered", "")),
+    ]
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f} s"
+
+
+def _server(document: Mapping[str, Any]) -> list[str]:
+    server = document["server"]
+    if not server:
+        return []
+    line = f"server {server['version']} ({server['git_version'][:10]}), router: {server['router']}"
+    line += f", seed {document['seed']}"
+    if server["router"] == "stand-in":
+        line += "; what a router does above the shards is an imitation, what happens inside the shards is the server's"
+    return [line]
+
+
+def _faults(document: Mapping[str, Any]) -> list[str]:
+    return [
+        f"fault {fault['name']} on {fault['target']}: opened {_at(fault['opened'])}, proven {_at(fault['proven'])}, "
+        f"healed {_at(fault['healed'])}, recovered {_at(fault['recovered'])}"
+        for fault in document["faults"]
+    ]
+
+
+def _at(value: float | None) -> str:
+    return "never" if value is None else f"at {value:.1f} s"

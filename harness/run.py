@@ -1,0 +1,317 @@
+"""The order of a run, and the only place that wires the rooms together.
+
+Bring up, load, settle, break, hold, release, recover, check. Whatever happens on the way: what was broken is healed,
+the run's own cluster is removed, and the record is judged as far as it goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import shutil
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import faults
+from clusters import kept, local, ready
+from clusters.cluster import of_set
+from clusters.errors import ClusterError, Refused
+from clusters.guard import Guardian, Ledger, Opening, Reconfigure
+from clusters.local import LocalCluster
+from clusters.member import Member
+from faults.base import Injection, Unproven
+from harness import stage
+from harness.drivers.streams import Streams, StreamsNotOpen
+from harness.drivers.writers import Writer, WriterPlan
+from harness.history import COMPLETED, INTERRUPTED, RUN_FAILED, Recorder
+from harness.interrupts import Interrupted, Interrupts
+from harness.record import Record
+from harness.report.live import View
+from harness.result import Result
+from harness.scenarios.base import Load, Scenario
+from harness.watchers import WatchedMember, Watchers
+
+SOURCE: Final = "run"
+FAULT_ID: Final = "f1"
+OPEN_DEADLINE = 60.0
+TRAFFIC_DEADLINE = 60.0
+CAUGHT_UP_DEADLINE = 90.0
+EVENTS_BEFORE_BREAK = 4
+"""Events each stream must have delivered before the break, and once more after the tags were moved."""
+AFTERGLOW = 2.0
+"""Seconds of traffic after recovery: a stream that moves again shows it on new events, not on the backlog alone."""
+POLL = 0.05
+
+
+class Run:
+    """One run of one scenario: `execute` it once."""
+
+    def __init__(self, scenario: Scenario, runs: Path, view: View, interrupts: Interrupts) -> None:
+        self._scenario = scenario
+        self._runs = runs
+        self._view = view
+        self._interrupts = interrupts
+
+    async def execute(self) -> Result:
+        """Run, judge, write the record down. Raises Refused where nothing was started."""
+        record = Record.create(self._runs, self._scenario.name)
+        recorder = record.recorder()
+        self._view.begin(self._scenario, record.path, recorder)
+        reason, detail = RUN_FAILED, ""
+        try:
+            await self._interrupts.around(_Course(self._scenario, record, recorder, self._view).drive())
+            reason = COMPLETED
+        except Refused:
+            recorder.close()
+            shutil.rmtree(record.path, ignore_errors=True)
+            raise
+        except Interrupted as error:
+            reason, detail = INTERRUPTED, error.number.name
+        except (ClusterError, StreamsNotOpen, TimeoutError) as error:
+            detail = str(error)
+        except Exception as error:
+            detail = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            if record.path.is_dir():
+                recorder.record("run.ended", SOURCE, reason=reason, detail=detail)
+                recorder.close()
+        result = record.judge()
+        record.write_result(result)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What a run stands on: a cluster, and the ledger that its faults are written down in."""
+
+    cluster: LocalCluster
+    ledger: Ledger
+    guardian: Guardian
+
+
+class _Course:
+    """The way of one run, phase by phase."""
+
+    def __init__(self, scenario: Scenario, record: Record, recorder: Recorder, view: View) -> None:
+        self._scenario = scenario
+        self._parameters = scenario.parameters
+        self._record = record
+        self._recorder = recorder
+        self._view = view
+        self._run = record.suffix
+
+    def _phase(self, name: str, seconds: float | None = None) -> None:
+        self._recorder.record("phase", SOURCE, name=name)
+        self._view.phase(name, seconds)
+
+    async def drive(self) -> None:
+        async with self._ground() as ground:
+            cluster = ground.cluster
+            unsuited = self._scenario.suits(cluster)
+            if unsuited is not None:
+                raise Refused(f"{self._scenario.name} on {cluster.name}: {unsuited}")
+            self._started(cluster)
+            try:
+                async with AsyncExitStack() as stack:
+                    await self._loaded(ground, stack)
+            except BaseException:
+                self._record.keep_logs((one.name, one.log) for one in cluster.processes)
+                raise
+
+    # bring-up
+
+    @asynccontextmanager
+    async def _ground(self) -> AsyncIterator[_Ground]:
+        """The cluster of this run, removed again afterwards; or a kept one, which is only healed."""
+        name = f"run-{self._run}"
+        if self._parameters.cluster is None:
+            self._phase("bring-up")
+            cluster = await local.bring_up(self._scenario.topology(), name, seed=self._parameters.seed)
+            assert cluster.ledger is not None
+            assert cluster.guardian is not None
+            try:
+                yield _Ground(cluster, cluster.ledger, cluster.guardian)
+            finally:
+                self._view.phase("take-down")
+                await cluster.down()
+            return
+        cluster = kept.load(self._parameters.cluster)
+        await _check_owned(cluster)
+        ledger, guardian = local.open_ledger(name, on=kept.ledger_of(cluster.name))
+        try:
+            yield _Ground(cluster, ledger, guardian)
+        finally:
+            await local.take_down(ledger, guardian)
+
+    def _started(self, cluster: LocalCluster) -> None:
+        parameters = self._parameters.model_dump()
+        if not parameters.get("traffic", True):
+            parameters |= {"minimum_writes": 0, "minimum_events": 0}
+        self._recorder.record(
+            "run.started",
+            SOURCE,
+            scenario=self._scenario.name,
+            parameters=parameters | {"shards": len(cluster.topology.shards)},
+            seed=self._parameters.seed,
+            server=dataclasses.asdict(cluster.server),
+            expected=sorted(self._scenario.expected(cluster.server)),
+        )
+
+    # load and settle
+
+    async def _loaded(self, ground: _Ground, stack: AsyncExitStack) -> None:
+        cluster = ground.cluster
+        self._phase("load")
+        load = self._scenario.load(cluster, f"mongofault_{self._run}.orders", self._run)
+        tags = self._scenario.tags(cluster)
+        await self._tagged(ground, tags, stack)
+        if self._parameters.cluster is not None:
+            stack.push_async_callback(_drop, cluster, load.namespace)
+        await stage.make_namespace(cluster, load.namespace, load.documents)
+
+        watchers = Watchers(
+            self._recorder,
+            [WatchedMember(one.name, one.host, one.spec.role, one.spec.set_name) for one in cluster.members.values()],
+            load.namespace,
+            self._run,
+            router=cluster.router,
+            threshold=self._parameters.threshold,
+            noop_interval=float(cluster.server.parameters.get("periodicNoopIntervalSecs", 10)),
+        )
+        await watchers.start()
+        stack.push_async_callback(watchers.stop)
+        self._view.follow(watchers.states, watchers.alarms)
+        streams = Streams(self._recorder, load.streams)
+        await streams.start(deadline=OPEN_DEADLINE)
+        stack.push_async_callback(streams.stop)
+        writer = await self._writing(load, stack)
+        if writer is not None:
+            await self._delivering(streams)
+        await self._settled(ground, streams, writer, stack)
+        target = await self._scenario.target(cluster) if self._parameters.fault != "none" else None
+        await self._broken(ground, target, writer, watchers)
+
+    async def _writing(self, load: Load, stack: AsyncExitStack) -> Writer | None:
+        if not getattr(self._parameters, "traffic", True):
+            return None
+        plan = WriterPlan(load.streams.uri, load.namespace, self._run, load.documents, load.rate)
+        writer = Writer(self._recorder, plan)
+        await writer.start()
+        stack.push_async_callback(writer.stop)
+        return writer
+
+    async def _delivering(self, streams: Streams) -> None:
+        """Until every stream has delivered a few more events."""
+        before = {name: one.events for name, one in streams.consumers.items()}
+
+        async def behind() -> None:
+            consumers = streams.consumers
+            # The consumers count without telling anyone; a condition for this one moment would slow every event.
+            while any(one.events < before[name] + EVENTS_BEFORE_BREAK for name, one in consumers.items()):  # noqa: ASYNC110
+                await asyncio.sleep(POLL)
+
+        await _within(behind(), TRAFFIC_DEADLINE, "every stream delivers")
+
+    async def _tagged(self, ground: _Ground, tags: stage.Tags, stack: AsyncExitStack) -> None:
+        """Give members their tags. On a kept cluster they are put back at the end, and after a kill of this process."""
+        if self._parameters.cluster is not None and tags:
+            before = await stage.current_tags(ground.cluster, list(tags))
+            for set_name, members in stage.by_set(ground.cluster, before).items():
+                hosts = [member.host for member in of_set(ground.cluster, set_name)]
+                undo = Reconfigure(hosts, set_name, {host: {"tags": one} for host, one in members.items()})
+                opened = ground.ledger.open_many([Opening(undo, "fault", f"tags of {set_name}")])
+                stack.callback(ground.ledger.close_many, opened)
+            stack.push_async_callback(stage.set_tags, ground.cluster, before)
+        await stage.set_tags(ground.cluster, tags)
+
+    async def _settled(self, ground: _Ground, streams: Streams, writer: Writer | None, stack: AsyncExitStack) -> None:
+        self._phase("settle")
+        moved = self._scenario.moved_tags(ground.cluster)
+        if not moved:
+            return
+        await stage.set_tags(ground.cluster, moved)
+        self._recorder.record("cluster", SOURCE, what="tags moved", tags=dict(moved))
+        await stage.tags_seen(ground.cluster, ground.cluster.members[next(iter(moved))], moved)
+        if writer is not None:
+            await self._delivering(streams)
+
+    # break, hold, release, recover
+
+    async def _broken(self, ground: _Ground, target: Member | None, writer: Writer | None, watchers: Watchers) -> None:
+        injection = self._injection(ground, target)
+        self._phase("break")
+        try:
+            if injection is not None:
+                self._recorder.record(
+                    "fault.opened", SOURCE, fault=injection.fault.name, target=injection.fault.target.name, id=FAULT_ID
+                )
+                try:
+                    evidence = await injection.inject()
+                except Unproven as error:
+                    self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason=str(error))
+                    raise
+                self._recorder.record("fault.proven", SOURCE, id=FAULT_ID, evidence=dataclasses.asdict(evidence))
+            self._phase("hold", self._parameters.hold)
+            await asyncio.sleep(self._parameters.hold)
+            if injection is not None:
+                await self._still_proven(injection)
+            self._phase("release")
+        finally:
+            if injection is not None:
+                await injection.heal()
+                self._recorder.record("fault.healed", SOURCE, id=FAULT_ID)
+        healed_at = self._recorder.now()
+        self._phase("recover")
+        await stage.recovered(ground.cluster)
+        if injection is not None:
+            seconds = round((self._recorder.now() - healed_at) / 1e9, 3)
+            self._recorder.record("fault.recovered", SOURCE, id=FAULT_ID, seconds=seconds)
+        if writer is not None:
+            await asyncio.sleep(AFTERGLOW)
+            await writer.stop()
+            self._recorder.record("traffic", SOURCE, **dataclasses.asdict(writer.counters))
+        await watchers.delivered(deadline=CAUGHT_UP_DEADLINE)
+        self._phase("check")
+
+    def _injection(self, ground: _Ground, target: Member | None) -> Injection | None:
+        if target is None:
+            return None
+        kind = faults.by_name(self._parameters.fault)
+        unavailable = kind.available(ground.cluster, target)
+        if unavailable is not None:
+            raise Refused(f"{kind.name} on {target.name}: {unavailable}")
+        return Injection(kind(ground.cluster, target), ground.ledger, guarded=ground.guardian.alive)
+
+    async def _still_proven(self, injection: Injection) -> None:
+        """A fault that was gone before the release did not act throughout the hold."""
+        try:
+            await injection.fault.proof()
+        except Unproven as error:
+            self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason=f"gone before the release: {error}")
+
+
+async def _within(work: Awaitable[Any], deadline: float, what: str) -> None:
+    try:
+        async with asyncio.timeout(deadline):
+            await work
+    except TimeoutError:
+        raise ClusterError(f"{what}: not so within {deadline:g} s") from None
+
+
+async def _check_owned(cluster: LocalCluster) -> None:
+    """Raises Refused for a cluster without the harness's marker: it is somebody else's."""
+    async with cluster.client(serverSelectionTimeoutMS=5_000) as client:
+        owner = await ready.owner_of(client)
+    if owner != cluster.name:
+        raise Refused(
+            f"the cluster at {cluster.uri} does not bear the marker of {cluster.name!r}: it is not ours to break"
+        )
+
+
+async def _drop(cluster: LocalCluster, namespace: str) -> None:
+    async with cluster.client(serverSelectionTimeoutMS=10_000) as client:
+        await stage.drop_namespace(client, namespace)

@@ -39,12 +39,13 @@ def sleeper(token: str | None = None) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextlib.contextmanager
-def python(code: str, *arguments: object, stdout: int | None = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
+def python(code: str, *arguments: object, stdin: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[str]]:
     """A Python child that runs `code` with `clusters` importable."""
     child = subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=stdout,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )

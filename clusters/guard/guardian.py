@@ -115,7 +115,8 @@ def watch(directory: Path) -> int:
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sig, signal.SIG_IGN)
     ledger = Ledger.load(directory, keep_open=True)
-    os.write(1, READY)
+    with suppress(BrokenPipeError):  # The owner is gone already: then the pipe says so next.
+        os.write(1, READY)
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -5,6 +5,7 @@ Knows undo records as data (records.py) and nothing of how they are carried out 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -105,7 +106,7 @@ class Ledger:
         except OSError as error:
             ledger.release()
             shutil.rmtree(new, ignore_errors=True)
-            if directory.is_dir() and any(directory.iterdir()):
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and directory.parent.is_dir():
                 raise NameTaken(
                     f"the name {directory.name!r} is taken ({directory}); choose another, or take that one down first"
                 ) from None

@@ -1,0 +1,369 @@
+"""However an owner ends, its guardian leaves nothing of it behind. Crash tests: owners are real, and really killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from guard_parts import ROOT, python, sleeper, stopped, until
+
+from clusters.guard import (
+    TOKEN_VARIABLE,
+    Guardian,
+    GuardianFailed,
+    KillProcess,
+    Ledger,
+    RemoveDirectory,
+    SignalProcess,
+    abandoned,
+    heal,
+    identify,
+    ledger_directory,
+    make_directory,
+    state,
+    survey,
+)
+
+CLEAN_UP = 5.0
+"""Seconds after its owner's death within which nothing may be left."""
+
+OWNER = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+from clusters.guard import *
+
+mode, name, data = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+ledger = Ledger.create(ledger_directory(name))
+guardian = Guardian.start(ledger)
+print("watched", guardian.pid, flush=True)
+for number in range(20):
+    path, token = new_path(data, "data-"), new_token()
+    _, record = ledger.open_many([Opening(RemoveDirectory(str(path))), Opening(KillProcess(token=token))])
+    make_directory(path)
+    (path / "journal").mkdir()
+    (path / "journal" / "file").write_text("x" * 10_000)
+    child = subprocess.Popen(
+        ["sleep", "60"], env={**os.environ, TOKEN_VARIABLE: token}, start_new_session=True, cwd=path / "journal"
+    )
+    if mode == "lost spawn":
+        os.kill(os.getpid(), signal.SIGKILL)
+    process = identify(child.pid)
+    ledger.update(record, KillProcess(process, token))
+    if number % 2:
+        fault = ledger.open(SignalProcess(process, signal.SIGCONT), "fault", "freeze")
+        os.kill(child.pid, signal.SIGSTOP)
+        if number % 4 == 1:
+            os.kill(child.pid, signal.SIGCONT)
+            ledger.close(fault)
+    if mode == "few" and number == 3:
+        break
+if mode == "kept":
+    ledger.keep()
+print("up", flush=True)
+if mode == "error":
+    raise SystemExit("a bug")
+time.sleep(60)
+"""
+
+
+@dataclass
+class Owner:
+    """A child that opens records and spawns as fast as it can, and what can be seen of it from outside."""
+
+    child: subprocess.Popen[str]
+    mark: str
+    data: Path
+    ledger: Path
+
+    def wait_for(self, word: str) -> list[str]:
+        assert self.child.stdout is not None
+        for line in self.child.stdout:
+            if line.startswith(word):
+                return line.split()
+        raise AssertionError(f"the owner ended before it said {word!r}")
+
+    def processes(self) -> list[int]:
+        """Every process that descends from it, guardian included, that is not gone."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if self.mark.encode() in (entry / "environ").read_bytes().split(b"\0") and state(
+                        identify(int(entry.name))
+                    ):
+                        found.append(int(entry.name))
+        return found
+
+    def remains(self) -> list[object]:
+        return [*self.processes(), *self.data.iterdir(), *([self.ledger] if self.ledger.exists() else [])]
+
+    def leaves_nothing(self) -> None:
+        begin = time.monotonic()
+        while remains := self.remains():
+            assert time.monotonic() - begin < CLEAN_UP, f"left after {CLEAN_UP:g} s: {remains}\n{self.log()}"
+            time.sleep(0.02)
+
+    def log(self) -> str:
+        try:
+            return (self.ledger / "guardian.log").read_text()
+        except OSError:
+            return ""
+
+
+@pytest.fixture(autouse=True)
+def own_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MONGOFAULT_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@contextlib.contextmanager
+def owner(tmp_path: Path, mode: str = "few", name: str = "one") -> Iterator[Owner]:
+    data = tmp_path / f"data-{name}"
+    data.mkdir()
+    mark = f"GUARD_TEST={data}"
+    os.environ["GUARD_TEST"] = str(data)
+    try:
+        with python(OWNER, mode, name, data) as child:
+            del os.environ["GUARD_TEST"]
+            one = Owner(child, mark, data, ledger_directory(name))
+            try:
+                yield one
+            finally:
+                child.kill()
+                child.wait()
+                for pid in one.processes():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+    finally:
+        os.environ.pop("GUARD_TEST", None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_owners_killed_at_random_moments_leave_nothing(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    with contextlib.ExitStack() as stack:
+        owners = [stack.enter_context(owner(tmp_path, "many", f"owner-{number}")) for number in range(3)]
+        for one in owners:
+            one.wait_for("watched")
+        for one in owners:
+            time.sleep(rng.uniform(0, 0.06))
+            one.child.kill()
+        for one in owners:
+            one.leaves_nothing()
+    assert abandoned() == []
+
+
+def test_an_owner_killed_before_its_guardian_is_ready_leaves_nothing_but_perhaps_an_empty_ledger(
+    tmp_path: Path,
+) -> None:
+    rng = random.Random(5)
+    for number in range(4):
+        with owner(tmp_path, "many", f"owner-{number}") as one:
+            time.sleep(rng.uniform(0.03, 0.25))
+            one.child.kill()
+            while one.processes():
+                time.sleep(0.02)
+            for ledger in abandoned():
+                assert ledger.open_records() == []
+                assert heal(ledger, CLEAN_UP).failed == []
+            one.leaves_nothing()
+
+
+def test_a_spawn_whose_pid_was_never_written_down_is_found(tmp_path: Path) -> None:
+    with owner(tmp_path, "lost spawn") as one:
+        one.wait_for("watched")
+        assert one.child.wait(5) == -signal.SIGKILL
+        one.leaves_nothing()
+
+
+def test_an_owner_that_ends_with_an_error_leaves_nothing(tmp_path: Path) -> None:
+    with owner(tmp_path, "error") as one:
+        assert one.child.wait(10) == 1
+        one.leaves_nothing()
+
+
+def test_a_guardian_outlives_the_process_group_of_its_owner(tmp_path: Path) -> None:
+    with owner(tmp_path) as one:
+        one.wait_for("up")
+        os.killpg(one.child.pid, signal.SIGKILL)
+        one.leaves_nothing()
+
+
+def test_a_guardian_cannot_be_interrupted_terminated_or_hung_up(tmp_path: Path) -> None:
+    with owner(tmp_path) as one:
+        guardian = int(one.wait_for("watched")[1])
+        one.wait_for("up")
+        for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(guardian, sig)
+        assert os.getsid(guardian) == guardian
+        one.child.kill()
+        one.leaves_nothing()
+
+
+def test_a_kept_cluster_is_healed_and_lives_on(tmp_path: Path) -> None:
+    with owner(tmp_path, "kept") as one:
+        guardian = int(one.wait_for("watched")[1])
+        one.wait_for("up")
+        one.child.kill()
+        until(lambda: guardian not in one.processes(), CLEAN_UP, "the end of the guardian")
+        members = one.processes()
+        assert len(members) == 20
+        assert {state(identify(pid)) for pid in members} <= {"S", "R"}
+        assert abandoned() == []
+        (kept,) = survey().kept
+        assert heal(kept, CLEAN_UP, everything=True).failed == []
+        one.leaves_nothing()
+
+
+def test_after_the_guardian_and_then_the_owner_are_killed_heal_does_the_same_by_hand(tmp_path: Path) -> None:
+    with owner(tmp_path) as one:
+        guardian = int(one.wait_for("watched")[1])
+        one.wait_for("up")
+        os.kill(guardian, signal.SIGKILL)
+        one.child.kill()
+        one.child.wait()
+        (ledger,) = abandoned()
+        assert one.processes() != []
+        assert heal(ledger, CLEAN_UP).failed == []
+        one.leaves_nothing()
+        assert abandoned() == []
+
+
+def test_guardian_and_heal_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    with owner(tmp_path) as one:
+        one.wait_for("up")
+        loaded = Ledger.load(one.ledger)
+        one.child.kill()
+        one.child.wait()
+        assert heal(loaded, CLEAN_UP).failed == []
+        one.leaves_nothing()
+
+
+def test_of_two_owners_side_by_side_only_the_dead_ones_things_go(tmp_path: Path) -> None:
+    with owner(tmp_path, name="dead") as dead, owner(tmp_path, name="alive") as alive:
+        dead.wait_for("up")
+        alive.wait_for("up")
+        before = alive.remains()
+        dead.child.kill()
+        dead.leaves_nothing()
+        assert alive.remains() == before
+        alive.child.kill()
+        alive.leaves_nothing()
+
+
+def test_a_state_directory_that_was_deleted_meanwhile_changes_nothing(tmp_path: Path, own_root: Path) -> None:
+    with owner(tmp_path) as one:
+        one.wait_for("up")
+        shutil.rmtree(own_root)
+        one.child.kill()
+        one.leaves_nothing()
+
+
+def test_a_dismissed_guardian_leaves_everything_as_it_is(tmp_path: Path) -> None:
+    ledger = Ledger.create(ledger_directory("one"))
+    guardian = Guardian.start(ledger)
+    assert guardian.alive()
+    with sleeper() as child:
+        ledger.open(KillProcess(identify(child.pid)))
+        guardian.dismiss()
+        assert not guardian.alive()
+        guardian.dismiss()
+        assert child.poll() is None
+    assert len(ledger.open_records()) == 1
+
+
+def test_a_guardian_that_gets_ready_after_its_owners_death_undoes_as_well(tmp_path: Path) -> None:
+    ledger = Ledger.create(ledger_directory("one"))
+    ledger.open(RemoveDirectory(str(make_directory(tmp_path / "data"))))
+    ledger.release()
+    command = [sys.executable, "-m", "clusters.guard", str(ledger.directory)]
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=write_end, check=True, timeout=20)
+    finally:
+        os.close(write_end)
+    assert not (tmp_path / "data").exists()
+    assert not ledger.directory.exists()
+
+
+def test_a_guardian_that_was_killed_is_known_to_be(tmp_path: Path) -> None:
+    guardian = Guardian.start(Ledger.create(ledger_directory("one")))
+    os.kill(guardian.pid, signal.SIGKILL)
+    until(lambda: not guardian.alive())
+    guardian.dismiss()
+
+
+def test_a_guardian_keeps_nothing_of_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "of the owner")
+    ledger = Ledger.create(ledger_directory("one"))
+    guardian = Guardian.start(ledger)
+    proc = Path(f"/proc/{guardian.pid}")
+    try:
+        assert TOKEN_VARIABLE.encode() not in (proc / "environ").read_bytes()
+        assert (proc / "cwd").readlink() == Path("/")
+        files = {fd.name: str(fd.readlink()) for fd in (proc / "fd").iterdir()}
+        assert files.pop("0").startswith("pipe:")
+        assert files.pop("1") == os.devnull
+        assert files.pop("2") == str(ledger.directory / "guardian.log")
+        assert sorted(files.values()) == [str(ledger.directory / name) for name in ("ledger.jsonl", "lock")]
+    finally:
+        guardian.dismiss()
+
+
+def test_what_cannot_be_undone_at_first_is_tried_again(tmp_path: Path) -> None:
+    theirs = tmp_path / "data"
+    theirs.mkdir()
+    (theirs / "file").touch()
+    ledger = Ledger.create(ledger_directory("one"))
+    guardian = Guardian.start(ledger)
+    with sleeper() as child:
+        process = stopped(child)
+        ledger.open(RemoveDirectory(str(theirs)))
+        ledger.open(SignalProcess(process, signal.SIGCONT), "fault")
+        ledger.release()
+        os.close(guardian._pipe or -1)
+        until(lambda: state(process) != "T")
+        (theirs / ".mongofault").touch()
+        until(lambda: not ledger.directory.exists(), CLEAN_UP)
+    assert not theirs.exists()
+    guardian._pipe = None
+    guardian.dismiss()
+
+
+def test_without_a_guardian_nothing_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger.create(ledger_directory("one"))
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(GuardianFailed, match="could not be started: No such file"):
+        Guardian.start(ledger)
+    monkeypatch.setattr(sys, "executable", shutil.which("true"))
+    with pytest.raises(GuardianFailed, match=r"did not get ready .*it said nothing; nothing was started"):
+        Guardian.start(ledger)
+    monkeypatch.undo()
+    (ledger.directory / "ledger.jsonl").write_text("garbage\n")
+    with pytest.raises(GuardianFailed, match="expected a line of a ledger, found b'garbage'"):
+        Guardian.start(ledger)
+
+
+def test_a_guardian_is_of_the_standard_library_alone() -> None:
+    code = "import sys, clusters.guard.__main__; print({'pymongo', 'bson', 'asyncio', 'subprocess'} & set(sys.modules))"
+    with python(code) as child:
+        assert child.communicate(timeout=20)[0] == "set()\n"
+
+
+def test_its_command_line_explains_itself() -> None:
+    command = [sys.executable, "-m", "clusters.guard"]
+    none = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20)
+    assert (none.returncode, none.stderr) == (3, "expected one argument, the directory of a ledger\n")
+    wrong = subprocess.run([*command, "/nowhere"], cwd=ROOT, capture_output=True, text=True, timeout=20)
+    assert (wrong.returncode, wrong.stderr) == (1, "there is no ledger in /nowhere\n")

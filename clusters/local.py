@@ -33,7 +33,7 @@ from clusters.guard import (
     undo_all,
 )
 from clusters.guard.undo import Undo
-from clusters.member import LocalMember, LocalProcess
+from clusters.member import LocalMember, LocalProcess, reap
 from clusters.topology import Topology
 
 READY_DEADLINE = 120.0
@@ -157,6 +157,7 @@ async def take_down(ledger: Ledger | None, guardian: Guardian | None) -> None:
         try:
             report = undo_all(ledger, deadline=TEAR_DOWN_DEADLINE, everything=True)
         finally:
+            reap()
             if guardian is not None:
                 guardian.dismiss()
         if report.failed:

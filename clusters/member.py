@@ -23,6 +23,14 @@ LAST_WORDS = 5
 STOPPED = ("T", "t")
 
 
+_children: list[subprocess.Popen[bytes]] = []
+
+
+def reap() -> None:
+    """Collect the exit codes of children that have ended, by whoever's hand; else they stay as zombies."""
+    _children[:] = [child for child in _children if child.poll() is None]
+
+
 class Member(Protocol):
     """What faults, watchers and scenarios may ask of a member, whoever provides it."""
 
@@ -74,6 +82,7 @@ class LocalProcess:
                 cwd="/",
                 env={**os.environ, TOKEN_VARIABLE: self.token},
             )
+        _children.append(self._child)
         self.process = identify(self._child.pid)
         return self.process
 

@@ -55,12 +55,12 @@ def incomplete(digest: Digest) -> str | None:
 
 
 def _problems(digest: Digest, context: Context) -> Iterable[str]:
-    if digest.started is None:
-        yield "the record has no run.started"
     reason = incomplete(digest)
     if reason is not None:
         yield reason
         return
+    if digest.started is None:
+        yield "the record has no run.started"
     if not context.without_fault and not digest.faults:
         yield f"fault {context.fault} was asked for and never opened"
     for window in windows(digest, context):

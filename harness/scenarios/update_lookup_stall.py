@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 import faults
 from clusters.cluster import Cluster, ServerInfo, data_members, primary_of
 from clusters.member import Member
-from clusters.topology import Role, Topology, sharded_cluster
+from clusters.topology import Topology, sharded_cluster
 from faults import nodespec
 from harness.drivers.clients import parse_driver_options
 from harness.drivers.streams import StreamPlan
@@ -63,6 +63,8 @@ class StallParameters(Parameters):
         if self.members < 2 and self.cluster is None:
             raise ValueError(f"--members {self.members}: a secondary is needed, so at least 2 members")
         parse_driver_options(self.driver_options)
+        if self.target != "tag" and self.cluster is None:
+            _resolve(self.target, _planned(sharded_cluster(self.shards, self.members)), random.Random(self.seed))
         for one in self.expect:
             if one not in OUTCOMES:
                 raise ValueError(f"--expect {one}: expected one of {', '.join(OUTCOMES)}")
@@ -155,11 +157,23 @@ class UpdateLookupStall:
     async def target(self, cluster: Cluster) -> Member:
         if self.parameters.target == "tag":
             return cluster.members[cluster.topology.shards[0].members[2].name]
-        nodes = await node_states(cluster)
-        spec = self.parameters.target
-        if spec in ("secondary", "primary", "one"):
-            spec = f"{cluster.topology.shards[0].name}/{spec}"
-        return cluster.members[nodespec.resolve(spec, nodes, self._random)[0]]
+        return cluster.members[_resolve(self.parameters.target, await node_states(cluster), self._random)]
+
+
+def _resolve(spec: str, nodes: Sequence[nodespec.NodeState], source: random.Random) -> str:
+    """One member; a plain `secondary` or `primary` is that of the first shard, which every stream waits for."""
+    if spec in ("primary", "secondary", "one"):
+        spec = f"{nodes[0].set_name}/{spec}"
+    return nodespec.resolve(spec, nodes, source)[0]
+
+
+def _planned(topology: Topology) -> list[nodespec.NodeState]:
+    """The members that will hold data, as node specs will see them once the cluster is up."""
+    return [
+        nodespec.NodeState(member.name, shard.name, member.role, index == 0, member.tags)
+        for shard in topology.shards
+        for index, member in enumerate(shard.members)
+    ]
 
 
 async def node_states(cluster: Cluster) -> list[nodespec.NodeState]:
@@ -169,7 +183,7 @@ async def node_states(cluster: Cluster) -> list[nodespec.NodeState]:
         nodespec.NodeState(
             member.name,
             member.spec.set_name,
-            Role(member.spec.role),
+            member.spec.role,
             member.name in primaries,
             member.spec.tags,
         )

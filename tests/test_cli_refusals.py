@@ -1,0 +1,78 @@
+"""Bad input gets one line and exit code 3, and nothing is started for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import cli, exits
+
+RUN = ["run", "update-lookup-stall"]
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MONGOFAULT_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([*RUN, "--fault", "earthquake"], "unknown fault 'earthquake': expected one of freeze"),
+        ([*RUN, "--streams", "0"], "--streams 0: input should be greater than or equal to 1"),
+        ([*RUN, "--streams", "many"], "--streams many: input should be a valid integer"),
+        ([*RUN, "--hold", "soon"], "--hold soon: expected a duration such as 12s"),
+        ([*RUN, "--rate", "nan"], "--rate nan"),
+        ([*RUN, "--members", "2"], "two secondaries are needed"),
+        ([*RUN, "--members", "150"], "MiB are available"),
+        ([*RUN, "--cluster", "nowhere"], "there is no cluster named 'nowhere'"),
+        ([*RUN, "--driver-option", "socketTimeoutMS"], "expected NAME=VALUE"),
+        ([*RUN, "--driver-option", "socketTimeoutMS=soon"], "socketTimeoutMS"),
+        ([*RUN, "--driver-option", "nonsense=1"], "nonsense"),
+        ([*RUN, "--expect", "fireworks"], "--expect fireworks: expected one of stalled"),
+        ([*RUN, "--target", "nobody"], "node spec 'nobody'"),
+        ([*RUN, "--config", "absent.yml"], "--config absent.yml: No such file"),
+        ([*RUN, "--no-such-option"], "--no-such-option"),
+        (["run", "no-such-scenario"], "no-such-scenario"),
+        (["no-such-command"], "no-such-command"),
+        (["check", "absent"], "absent is no record of a run"),
+        (["down", "nowhere"], "there is no cluster named 'nowhere'"),
+        (["status", "nowhere"], "there is no cluster named 'nowhere'"),
+        (["exec", "--name", "nowhere", "--", "true"], "there is no cluster named 'nowhere'"),
+        (["up", "--shards", "0"], "--shards"),
+        (["up", "--members", "150"], "MiB are available"),
+        (["up", "--name", "no/slash"], "expected a name of letters"),
+        (["up", "--tag", "shard9-0:a=b"], "there is no member 'shard9-0'"),
+        (["up", "--balancer", "maybe"], "expected on or off"),
+    ],
+)
+def test_one_line_says_what_was_expected(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(arguments) == exits.REFUSED
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.glob("state/ledgers/*"))
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_a_mongod_path_that_is_no_mongod_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    impostor = tmp_path / "mongod"
+    impostor.write_text("#!/bin/sh\necho I am a teapot\n")
+    impostor.chmod(0o755)
+    monkeypatch.setenv("MONGODB_BINARIES", str(tmp_path))
+    assert cli.run(["up"]) == exits.REFUSED
+    assert "is no mongod: --version said 'I am a teapot'" in capsys.readouterr().err
+
+
+def test_an_empty_directory_of_binaries_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MONGODB_BINARIES", str(tmp_path))
+    assert cli.run(["up"]) == exits.REFUSED
+    assert "holds no mongod" in capsys.readouterr().err

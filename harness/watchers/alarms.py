@@ -57,7 +57,7 @@ class Alarm:
             "stream": self.stream,
             "since": self.since,
             "after_seconds": self.after_seconds,
-            "getmore": None if self.getmore is None else self.getmore.fields(),
+            "getmore": None if self.getmore is None else {**self.getmore.fields(), "source": self.getmore.source},
             "waits_for": self.waits_for,
             "known_by": self.known_by,
             "canary": dict(self.canary),

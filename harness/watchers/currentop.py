@@ -16,7 +16,7 @@ from harness.watchers.canary import READ_ANYWHERE, ROUTER
 from harness.watchers.line import Line, StillWaiting
 from harness.watchers.watched import WatchedMember
 
-SOURCE: Final = "currentop"
+SOURCE: Final = "currentOp"
 
 EVERY: Final = 1.0
 URGENT: Final = 0.3
@@ -54,10 +54,10 @@ class GetMore:
         return self.seconds - self.max_time_ms / 1000
 
     def fields(self) -> dict[str, Any]:
-        """As the history has it."""
+        """As the history has it, beside its source."""
         return {
             "member": self.member, "opid": self.opid, "seconds": self.seconds, "max_time_ms": self.max_time_ms,
-            "comment": self.comment, "stream": self.stream, "source": self.source,
+            "comment": self.comment, "stream": self.stream,
         }  # fmt: skip
 
 
@@ -202,7 +202,7 @@ class CurrentOp:
         self._lookups[source] = lookups
         for getmore in getmores:
             if getmore.overdue > PAST and self._news(source, getmore.opid, getmore.seconds):
-                self._recorder.record("getmore", SOURCE, **getmore.fields())
+                self._recorder.record("getmore", getmore.source, **getmore.fields())
         for lookup in lookups:
             if lookup.seconds > PAST and self._news(source, lookup.opid, lookup.seconds):
                 self._recorder.record(

@@ -1,6 +1,8 @@
-"""What looks on while a run goes on, from four independent sides; it adds to the history and decides nothing."""
+"""What looks on while a run goes: stream progress, canaries, `$currentOp`, pools, tokens; and the alarm made of them."""
 
+from harness.watchers.alarms import Alarm
+from harness.watchers.progress import StreamState
 from harness.watchers.watch import Watchers
 from harness.watchers.watched import WatchedMember
 
-__all__ = ["WatchedMember", "Watchers"]
+__all__ = ["Alarm", "StreamState", "WatchedMember", "Watchers"]

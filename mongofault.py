@@ -1,0 +1,43 @@
+"""The public face: what outsiders may use (`import mongofault`). The rooms it comes from are where it lives.
+
+    cluster = await mongofault.bring_up(mongofault.sharded_cluster(2, 3), "mine")
+    try:
+        async with cluster.client() as client: ...
+    finally:
+        await cluster.down()
+"""
+
+from clusters.errors import ClusterError, MemberDied, Refused
+from clusters.kept import load as load_cluster
+from clusters.local import LocalCluster, bring_up
+from clusters.topology import MemberSpec, SetSpec, Settings, Topology, sharded_cluster, single_replica_set
+from faults import Evidence, Fault, Unproven
+from faults import by_name as fault
+from harness.checkers import Finding, run_checkers
+from harness.history import Event, read
+from harness.verdict import Verdict, check_history
+
+__all__ = [
+    "ClusterError",
+    "Event",
+    "Evidence",
+    "Fault",
+    "Finding",
+    "LocalCluster",
+    "MemberDied",
+    "MemberSpec",
+    "Refused",
+    "SetSpec",
+    "Settings",
+    "Topology",
+    "Unproven",
+    "Verdict",
+    "bring_up",
+    "check_history",
+    "fault",
+    "load_cluster",
+    "read",
+    "run_checkers",
+    "sharded_cluster",
+    "single_replica_set",
+]

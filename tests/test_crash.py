@@ -1,0 +1,125 @@
+"""Whatever ends the harness, kill -9 included: seconds later nothing of the run is left but its record."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aftermath import Place, wait_for
+from harness import exits
+
+pytestmark = pytest.mark.live
+
+RUN = ("run", "update-lookup-stall", "--streams", "2", "--hold", "30s", "--seed", "1")
+HOLD_DEADLINE = 60.0
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    one = Place(tmp_path)
+    yield one
+    for pid in one.processes():
+        os.kill(pid, signal.SIGKILL)
+
+
+def guardians(place: Place) -> list[int]:
+    """The pids of the guardians of this place's runs."""
+    return [pid for pid in place.processes() if b"clusters.guard" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def healed_by_hand(place: Place) -> str:
+    done = place.run("heal")
+    assert done.returncode == exits.AS_EXPECTED, done.stderr
+    return done.stdout
+
+
+def crash(place: Place, delay: float) -> None:
+    """Kill -9 during the hold, `delay` seconds into it; a frozen member is among what must go."""
+    process = place.start(*RUN)
+    wait_for(["phase hold"], process, HOLD_DEADLINE)
+    assert "T" in place.processes().values()
+    time.sleep(delay)
+    process.kill()
+    process.communicate()
+    assert place.left_after() == []
+    assert "nothing to heal" in healed_by_hand(place)
+    assert list(place.root.glob("runs/*/history.jsonl"))
+
+
+def test_killed_during_the_hold_nothing_is_left_frozen_running_or_on_disk(place: Place) -> None:
+    crash(place, 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("round_", range(10))
+def test_killed_at_a_random_moment_of_the_hold_nothing_is_left(place: Place, round_: int) -> None:
+    crash(place, random.Random().uniform(0, 4))
+
+
+@pytest.mark.parametrize("delay", [0.4, 1.0, 1.8])
+def test_killed_during_bring_up_nothing_is_left(place: Place, delay: float) -> None:
+    process = place.start(*RUN)
+    time.sleep(delay)
+    process.kill()
+    process.communicate()
+    assert place.left_after() == []
+    assert "nothing to heal" in healed_by_hand(place)
+
+
+def test_with_the_guardian_killed_first_heal_by_hand_removes_everything(place: Place) -> None:
+    process = place.start(*RUN)
+    wait_for(["phase hold"], process, HOLD_DEADLINE)
+    (guardian,) = guardians(place)
+    os.kill(guardian, signal.SIGKILL)
+    process.kill()
+    process.communicate()
+    time.sleep(0.5)
+    assert "T" in place.processes().values()
+    assert "SIGCONT" in healed_by_hand(place) or "kill" in healed_by_hand(place)
+    assert place.left_after(1.0) == []
+    assert "nothing to heal" in healed_by_hand(place)
+
+
+def test_ctrl_c_heals_and_the_exit_says_so(place: Place) -> None:
+    process = place.start(*RUN)
+    wait_for(["phase hold"], process, HOLD_DEADLINE)
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGINT)
+    time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    _out, err = process.communicate(timeout=30)
+    assert process.returncode == exits.INTERRUPTED
+    assert "healing" in err
+    assert "not skipped" in err
+    assert place.left_after(1.0) == []
+    (result,) = place.root.glob("runs/*/result.json")
+    document = json.loads(result.read_text())
+    assert document["verdict"] == "unknown"
+    assert document["faults"][0]["healed"] is not None
+
+
+def test_a_cluster_that_is_kept_outlives_up_and_a_killed_run_on_it(place: Place) -> None:
+    assert place.run("up", "--name", "mine").returncode == exits.AS_EXPECTED
+    before = set(place.processes())
+    process = place.start(*RUN, "--cluster", "mine")
+    wait_for(["phase hold"], process, HOLD_DEADLINE)
+    assert "T" in place.processes().values()
+    process.kill()
+    process.communicate()
+    end = time.monotonic() + 5
+    while ("T" in place.processes().values() or guardians(place)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert "T" not in place.processes().values()
+    assert set(place.processes()) == before
+    assert "nothing to heal" in healed_by_hand(place)
+    status = json.loads(place.run("status", "mine", "--json").stdout)
+    assert {member["process"] for member in status["members"]} == {"running"}
+    assert place.run("down", "mine").returncode == exits.AS_EXPECTED
+    assert place.left_after(1.0) == []

@@ -1,0 +1,85 @@
+"""`python -m clusters.router`: the stand-in router as a process of its own. Prints `ready` when it listens.
+
+Ends on SIGTERM or SIGINT with exit 0; exit 2 and one line on stderr where its arguments or its address cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import logging
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from clusters.router.members import parse_set
+from clusters.router.router import Router, Settings
+
+
+def _address(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise argparse.ArgumentTypeError(f"expected HOST:PORT, found {text!r}")
+    return text
+
+
+def _config_set(text: str) -> str:
+    try:
+        parse_set(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
+def arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m clusters.router", description="The stand-in router.")
+    parser.add_argument("--listen", type=_address, required=True, metavar="HOST:PORT")
+    parser.add_argument("--configdb", type=_config_set, required=True, metavar="SET/HOST:PORT[,HOST:PORT]")
+    parser.add_argument("--router-host", type=_address, required=True, metavar="HOST:PORT")
+    parser.add_argument("--seed", type=int, default=0, help="of the random choice among members")
+    parser.add_argument("--cluster-name", default="", help="only to be seen in the process list")
+    parser.add_argument("--uvloop", action="store_true", help="run on uvloop, if it is installed")
+    parser.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING"))
+    return parser.parse_args(argv)
+
+
+async def serve(settings: Settings) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, stop.set)
+    router = Router(settings)
+    try:
+        await router.start()
+    except OSError as error:
+        print(f"cannot listen on {settings.listen}: {error.strerror or error}; choose another port", file=sys.stderr)
+        return 2
+    print("ready", flush=True)
+    await stop.wait()
+    await router.close()
+    return 0
+
+
+def _runner(uvloop: bool) -> Callable[[Coroutine[Any, Any, int]], int]:
+    if uvloop:
+        try:
+            library = importlib.import_module("uvloop")
+        except ImportError:
+            logging.getLogger("mongofault.router").warning("uvloop is not installed; running on asyncio's own loop")
+        else:
+            run: Callable[[Coroutine[Any, Any, int]], int] = library.run
+            return run
+    return asyncio.run
+
+
+def main() -> None:
+    options = arguments()
+    logging.basicConfig(level=options.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    settings = Settings(options.listen, options.configdb, options.router_host, options.seed)
+    sys.exit(_runner(options.uvloop)(serve(settings)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""The routing table as the config servers have it: databases, collections, chunks, shards and their versions.
+
+Read on demand and again when a shard says it is stale. Decides nothing about commands; `targeting` and `writes` do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
+
+from clusters.router.errors import RouterError
+from clusters.router.members import Members
+from clusters.router.order import Key, document_key
+
+STALE: Final = frozenset((13388, 249, 304))
+"""StaleConfig, StaleDbVersion, ShardInvalidatedForTargeting: read the catalog again, then send again."""
+
+READ_DEADLINE: Final = 10.0
+
+UNSHARDED: Final = {"t": Timestamp(0, 0), "e": ObjectId(b"\x00" * 12), "v": Timestamp(0, 0)}
+"""The shard version of a collection that is not sharded, in the 6.0 format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database: the shard that holds its unsharded collections, and its version as commands carry it."""
+
+    name: str
+    primary: str
+    version: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A sharded collection: chunk i is `[lower[i], lower[i + 1])` and lies on `owners[i]`."""
+
+    namespace: str
+    uuid: Any
+    epoch: ObjectId
+    timestamp: Timestamp
+    key: Mapping[str, Any]
+    collation: Mapping[str, Any] | None
+    bounds: tuple[Mapping[str, Any], ...]
+    """The chunks' `min` documents; `top` is the last one's `max`."""
+    top: Mapping[str, Any]
+    lower: tuple[Key, ...]
+    owners: tuple[str, ...]
+    versions: Mapping[str, Timestamp]
+    """Shard -> the highest version of a chunk on it."""
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """Those that own a chunk, in order of their first."""
+        return tuple(dict.fromkeys(self.owners))
+
+    def chunk_of(self, values: tuple[Any, ...]) -> int:
+        """The chunk that holds a shard key value."""
+        return max(0, bisect_right(self.lower, document_key(values)) - 1)
+
+    def owner(self, values: tuple[Any, ...]) -> str:
+        return self.owners[self.chunk_of(values)]
+
+    def shard_version(self, shard: str) -> dict[str, Any]:
+        """`shardVersion` for a command to that shard, in the 6.0 format."""
+        return {"t": self.timestamp, "e": self.epoch, "v": self.versions.get(shard, Timestamp(0, 0))}
+
+
+def build_table(collection: Mapping[str, Any], chunks: Sequence[Mapping[str, Any]]) -> Table | None:
+    """The table from its documents in config.collections and config.chunks.
+
+    None where the chunks do not add up to the whole key range: so looks a read between a drop and a new creation.
+    """
+    names = tuple(collection["key"])
+    rows = sorted(
+        ((document_key(tuple(one["min"].values())), document_key(tuple(one["max"].values())), one) for one in chunks),
+        key=lambda row: row[0],
+    )
+    if not rows or any(before[1] != after[0] for before, after in pairwise(rows)):
+        return None
+    if any(part != (0,) for part in rows[0][0]) or any(part != (127,) for part in rows[-1][1]):
+        return None
+    versions: dict[str, Timestamp] = {}
+    for _low, _high, chunk in rows:
+        shard = chunk["shard"]
+        versions[shard] = max(versions.get(shard, Timestamp(0, 0)), chunk["lastmod"])
+    return Table(
+        namespace=collection["_id"],
+        uuid=collection["uuid"],
+        epoch=collection["lastmodEpoch"],
+        timestamp=collection["timestamp"],
+        key={name: collection["key"][name] for name in names},
+        collation=collection.get("defaultCollation") or None,
+        bounds=tuple(row[2]["min"] for row in rows),
+        top=rows[-1][2]["max"],
+        lower=tuple(row[0] for row in rows),
+        owners=tuple(row[2]["shard"] for row in rows),
+        versions=versions,
+    )
+
+
+class Catalog:
+    """What is known of the config servers' catalog. One refresh of a thing at a time; others wait for it."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self._databases: dict[str, Database] = {}
+        self._tables: dict[str, Table | None] = {}
+        self._refreshing: dict[str, asyncio.Task[Any]] = {}
+
+    async def database(self, name: str, *, create: bool = False) -> Database | None:
+        """The database, made by the config server if `create`; None if there is none."""
+        known = self._databases.get(name)
+        if known is not None:
+            return known
+        found: Database | None = await self._once(f"database {name}", lambda: self._read_database(name))
+        if found is None and create:
+            await self._members.config_command({"_configsvrCreateDatabase": name, **MAJORITY})
+            found = await self._once(f"database {name}", lambda: self._read_database(name))
+        return found
+
+    async def table(self, namespace: str) -> Table | None:
+        """The routing table of a sharded collection, None for any other."""
+        if namespace in self._tables:
+            return self._tables[namespace]
+        found: Table | None = await self._once(namespace, lambda: self._read_table(namespace))
+        return found
+
+    def forget(self, namespace: str) -> None:
+        """A shard called us stale on this collection: read it, and its database, again when next asked."""
+        self._tables.pop(namespace, None)
+        self._databases.pop(namespace.partition(".")[0], None)
+
+    def forget_database(self, name: str) -> None:
+        self._databases.pop(name, None)
+        for namespace in [one for one in self._tables if one.startswith(name + ".")]:
+            del self._tables[namespace]
+
+    def forget_all(self) -> None:
+        self._databases.clear()
+        self._tables.clear()
+
+    async def databases(self) -> list[Database]:
+        """Every database, read now."""
+        return [_database(one) for one in await self._members.config_find("databases", {})]
+
+    async def _once(self, name: str, read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        task = self._refreshing.get(name)
+        if task is None:
+            task = asyncio.create_task(read(), name=f"refresh {name}")
+            self._refreshing[name] = task
+            task.add_done_callback(lambda _done: self._refreshing.pop(name, None))
+        # Shielded: one client that goes away must not end the refresh that others wait for.
+        return await asyncio.shield(task)
+
+    async def _read_database(self, name: str) -> Database | None:
+        found = await self._members.config_find("databases", {"_id": name})
+        if not found:
+            return None
+        database = self._databases[name] = _database(found[0])
+        return database
+
+    async def _read_table(self, namespace: str) -> Table | None:
+        try:
+            async with asyncio.timeout(READ_DEADLINE):
+                while True:
+                    collections = await self._members.config_find("collections", {"_id": namespace})
+                    if not collections or collections[0].get("dropped"):
+                        self._tables[namespace] = None
+                        return None
+                    chunks = await self._members.config_find("chunks", {"uuid": collections[0]["uuid"]})
+                    table = build_table(collections[0], chunks)
+                    if table is not None:
+                        self._tables[namespace] = table
+                        return table
+                    await asyncio.sleep(0.05)  # a drop or creation is half done; nothing tells when it is over
+        except TimeoutError:
+            raise RouterError(
+                50,
+                "MaxTimeMSExpired",
+                f"the stand-in router read no complete set of chunks of {namespace} within {READ_DEADLINE:g} s",
+            ) from None
+
+
+def _database(document: Mapping[str, Any]) -> Database:
+    return Database(document["_id"], document["primary"], document["version"])
+
+
+MAJORITY: Final = {"writeConcern": {"w": "majority", "wtimeout": 60_000}}

@@ -1,0 +1,219 @@
+"""Which command is done by which part. The table is here and only here; a command not in it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from clusters.router import handshake, refusals
+from clusters.router.change_stream import ChangeStreams
+from clusters.router.current_op import CurrentOp
+from clusters.router.ddl import Ddl
+from clusters.router.errors import RouterError
+from clusters.router.forbidden import names_collection
+from clusters.router.listings import Listings
+from clusters.router.members import Members
+from clusters.router.passing import Passing
+from clusters.router.replies import encode_reply, error_document, moved_document
+from clusters.router.rewrite import elements, number
+from clusters.router.router_host import failed
+from clusters.router.server import Client
+from clusters.router.status import KIND, Counts, Status
+from clusters.router.writes import Writes
+from clusters.wire.message import OP_QUERY, Message, decode, encode_op_reply
+
+_Bytes = Callable[[Message], Awaitable[bytes]]
+_Document = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
+
+_HELLO: Final = frozenset(("hello", "isMaster", "ismaster"))
+
+
+class Dispatch:
+    """`answer` and `error` are all that the listening side needs (`server.Answers`)."""
+
+    def __init__(
+        self,
+        members: Members,
+        passing: Passing,
+        writes: Writes,
+        streams: ChangeStreams,
+        ddl: Ddl,
+        listings: Listings,
+        current_op: CurrentOp,
+        status: Status,
+        counts: Counts,
+    ) -> None:
+        self._members = members
+        self._passing = passing
+        self._writes = writes
+        self._streams = streams
+        self._current_op = current_op
+        self._status = status
+        self._counts = counts
+        self._bytes: dict[str, _Bytes] = {
+            "find": passing.command,
+            "aggregate": self._aggregate,
+            "getMore": self._get_more,
+            "insert": self._write,
+            "update": self._write,
+            "delete": self._write,
+            "findAndModify": self._find_and_modify,
+            "findandmodify": self._find_and_modify,
+            "listCollections": listings.list_collections,
+            "listIndexes": listings.list_indexes,
+        }
+        self._documents: dict[str, _Document] = {
+            "balancerStart": ddl.balancer,
+            "balancerStatus": ddl.balancer,
+            "balancerStop": ddl.balancer,
+            "buildInfo": status.build_info,
+            "buildinfo": status.build_info,
+            "configureFailPoint": status.parameters,
+            "connPoolStats": status.parameters,
+            "connectionStatus": self._connection_status,
+            "count": passing.count,
+            "create": ddl.create,
+            "createIndexes": ddl.create_indexes,
+            "currentOp": current_op.command,
+            "distinct": passing.distinct,
+            "drop": ddl.drop,
+            "dropDatabase": ddl.drop_database,
+            "dropIndexes": ddl.drop_indexes,
+            "enableSharding": ddl.enable_sharding,
+            "endSessions": self._ok,
+            "explain": self._explain,
+            "flushRouterConfig": ddl.flush_router_config,
+            "getCmdLineOpts": self._command_line,
+            "getParameter": status.parameters,
+            "hostInfo": status.host_info,
+            "isdbgrid": self._is_router,
+            "killCursors": self._kill_cursors,
+            "listDatabases": listings.list_databases,
+            "listShards": listings.list_shards,
+            "mongofaultRouterStatus": self._router_status,
+            "moveChunk": ddl.move_chunk,
+            "moveRange": ddl.move_range,
+            "ping": self._ok,
+            "serverStatus": status.server_status,
+            "setParameter": status.parameters,
+            "shardCollection": ddl.shard_collection,
+            "split": ddl.split,
+            "waitForFailPoint": status.parameters,
+        }
+
+    async def answer(self, client: Client, message: Message) -> bytes:
+        """The reply, framed. Raises what `error` turns into a reply."""
+        command = message.command
+        self._counts.commands[command] += 1
+        if command in _HELLO:
+            return self._hello(client, message)
+        if message.op == OP_QUERY:
+            raise RouterError(352, "UnsupportedOpQueryCommand", f"{command!r} came as OP_QUERY; send OP_MSG")
+        body = message.body
+        if any(one in body for one in refusals.TRANSACTION_FIELDS) and _in_transaction(message):
+            raise refusals.transaction()
+        in_bytes = self._bytes.get(command)
+        if in_bytes is not None:
+            return await in_bytes(message)
+        in_document = self._documents.get(command)
+        if in_document is None:
+            raise refusals.unknown(command)
+        return self._reply(await in_document(message.document()), message)
+
+    def error(self, error: Exception, message: Message | None, request_id: int) -> bytes:
+        document = error_document(error)
+        if message is not None and message.op == OP_QUERY:
+            return encode_op_reply(document, response_to=request_id)
+        return encode_reply(document, request_id, self._members.monitor.cluster_time())
+
+    def _reply(self, document: Mapping[str, Any], message: Message) -> bytes:
+        return encode_reply(document, message.request_id, self._members.monitor.cluster_time())
+
+    def _hello(self, client: Client, message: Message) -> bytes:
+        document = handshake.hello(decode(message.body), legacy=message.command != "hello", connection_id=client.number)
+        if message.op == OP_QUERY:
+            return encode_op_reply(document, response_to=message.request_id)
+        return self._reply(document, message)
+
+    # reads, writes, cursors
+
+    async def _aggregate(self, message: Message) -> bytes:
+        """The byte search only spares decoding; what begins with a change stream is decided on the document."""
+        raw = message.raw
+        if b"$changeStream\x00" in raw or not names_collection(message):
+            command = message.document()
+            first = _first_stage(command)
+            if first == "$changeStream":
+                return self._reply(await self._streams.open(command), message)
+            if first == "$currentOp":
+                return self._reply(await self._current_op.aggregate(command), message)
+            if not names_collection(message):
+                raise refusals.collectionless(command.get("pipeline"))
+        return await self._passing.command(message)
+
+    async def _get_more(self, message: Message) -> bytes:
+        identity = number(message.body, next(elements(message.body)))
+        if identity is not None and self._streams.owns(identity):
+            return self._reply(await self._streams.get_more(message.document()), message)
+        return await self._passing.get_more(message)
+
+    async def _write(self, message: Message) -> bytes:
+        if b"txnNumber\x00" in message.body and any(one.name == "txnNumber" for one in elements(message.body)):
+            return self._reply(await self._writes.run(message), message)
+        return await self._passing.command(message)
+
+    async def _find_and_modify(self, message: Message) -> bytes:
+        reply = await self._writes.find_and_modify(message)
+        if failed(reply.body):
+            document = decode(reply.body)
+            return self._reply(moved_document(document) or document, message)
+        return reply.raw
+
+    async def _kill_cursors(self, command: Mapping[str, Any]) -> Mapping[str, Any]:
+        asked = [int(one) for one in command["cursors"]]
+        ours = set(await self._streams.kill(asked))
+        passed = await self._passing.kill([one for one in asked if one not in ours])
+        return {
+            "cursorsKilled": [one for one in command["cursors"] if int(one) in ours or passed.get(int(one))],
+            "cursorsNotFound": [one for one in command["cursors"] if int(one) not in ours and int(one) not in passed],
+            "cursorsAlive": [one for one in command["cursors"] if passed.get(int(one)) is False],
+            "cursorsUnknown": [],
+            "ok": 1.0,
+        }
+
+    # small answers
+
+    async def _ok(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"ok": 1.0}
+
+    async def _explain(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise refusals.explain()
+
+    async def _connection_status(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"authInfo": {"authenticatedUsers": [], "authenticatedUserRoles": []}, "ok": 1.0}
+
+    async def _is_router(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"isdbgrid": 1, "ok": 1.0}
+
+    async def _command_line(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self._status.command_line()
+
+    async def _router_status(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {
+            "kind": KIND,
+            **self._status.own(),
+            "cursors": len(self._passing.cursors),
+            "streams": self._streams.table(),
+            "ok": 1.0,
+        }
+
+
+def _first_stage(command: Mapping[str, Any]) -> str:
+    pipeline = command.get("pipeline")
+    if isinstance(pipeline, list) and pipeline and isinstance(pipeline[0], Mapping):
+        return next(iter(pipeline[0]), "")
+    return ""
+
+
+def _in_transaction(message: Message) -> bool:
+    return any(one.name in ("startTransaction", "autocommit") for one in elements(message.body))

@@ -1,0 +1,154 @@
+"""What is passed on to the router host: reads, their cursors, un-numbered writes, and count and distinct as aggregates.
+
+Documents are not decoded on the way. Numbered writes and change streams are elsewhere, and the gate refuses them here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from bson.int64 import Int64
+
+from clusters.router.cursors import ON_ROUTER_HOST, Cursor, Cursors, cursor_in, session_in
+from clusters.router.errors import RouterError
+from clusters.router.members import COMMAND_DEADLINE
+from clusters.router.order import value_key
+from clusters.router.replies import passed_on
+from clusters.router.rewrite import elements, number
+from clusters.router.router_host import RouterHost, failed
+from clusters.wire.connection import CommandFailed, ConnectionLost
+from clusters.wire.message import Message, decode, encode_body
+from clusters.wire.pool import Pools
+
+_OPENS: Final = frozenset(("find", "aggregate"))
+_CURSOR_GONE: Final = frozenset((43, 237))
+_READ_FIELDS: Final = (
+    "hint", "collation", "comment", "maxTimeMS", "readConcern", "lsid", "$readPreference", "$clusterTime",
+)  # fmt: skip
+
+
+class Passing:
+    def __init__(self, host: RouterHost, plain: Pools) -> None:
+        self.cursors = Cursors()
+        self._host = host
+        self._plain = plain
+
+    async def command(self, message: Message) -> bytes:
+        """find, aggregate, insert, update, delete: the router host's reply."""
+        reply = await self._host.pass_on(message, self.cursors)
+        if message.command in _OPENS:
+            self.opened(message, reply, ON_ROUTER_HOST)
+        return passed_on(reply)
+
+    async def to_member(self, host: str, message: Message, *, deadline: float | None = COMMAND_DEADLINE) -> bytes:
+        """The message unchanged to one member, and its reply; a cursor it opens stays with that member."""
+        raw = encode_body(message.body, request_id=message.request_id, tail=message.tail)
+        async with self._plain.to(host).connection() as connection:
+            reply = await connection.request(raw, deadline=deadline)
+        self.opened(message, reply, host)
+        return reply.raw
+
+    def opened(self, message: Message, reply: Message, host: str) -> None:
+        identity, namespace = cursor_in(reply.body)
+        if identity:
+            database, _dot, collection = namespace.partition(".")
+            self.cursors.add(Cursor(identity, host, database, collection, session_in(message.body)))
+
+    async def get_more(self, message: Message) -> bytes:
+        identity = number(message.body, next(elements(message.body)))
+        cursor = self.cursors.get(identity) if identity is not None else None
+        if cursor is None:
+            raise RouterError(43, "CursorNotFound", f"cursor id {identity} not found")
+        if cursor.host == ON_ROUTER_HOST:
+            reply = await self._host.pass_on(message, self.cursors)
+        else:
+            raw = encode_body(message.body, request_id=message.request_id)
+            async with self._plain.to(cursor.host).connection() as connection:
+                reply = await connection.request(raw, deadline=COMMAND_DEADLINE)
+        if failed(reply.body):
+            if decode(reply.body).get("code") in _CURSOR_GONE:
+                self.cursors.remove(cursor.identity)
+        elif not cursor_in(reply.body)[0]:
+            self.cursors.remove(cursor.identity)
+        return passed_on(reply) if cursor.host == ON_ROUTER_HOST else reply.raw
+
+    async def kill(self, identities: Sequence[int]) -> dict[int, bool]:
+        """Identity -> whether it was there and is gone now; False for one in use by a getMore."""
+        known = [cursor for one in identities if (cursor := self.cursors.get(one)) is not None]
+        killed = await asyncio.gather(*(self._kill(cursor) for cursor in known))
+        return {cursor.identity: gone for cursor, gone in zip(known, killed, strict=True)}
+
+    async def kill_idle(self) -> None:
+        await self.kill([cursor.identity for cursor in self.cursors.idle()])
+
+    async def _kill(self, cursor: Cursor) -> bool:
+        session = {"lsid": decode(cursor.lsid)} if cursor.lsid else {}
+        try:
+            async with asyncio.timeout(COMMAND_DEADLINE):
+                if cursor.host == ON_ROUTER_HOST:
+                    gone = await self._kill_on_router_host(cursor, session)
+                else:
+                    kill = {"killCursors": cursor.collection, "cursors": [Int64(cursor.identity)], **session}
+                    async with self._plain.to(cursor.host).connection() as connection:
+                        reply = await connection.command(cursor.database, kill)
+                    gone = not reply.get("cursorsAlive")
+        except (CommandFailed, ConnectionLost, TimeoutError):
+            gone = False
+        if gone:
+            self.cursors.remove(cursor.identity)
+        return gone
+
+    async def _kill_on_router_host(self, cursor: Cursor, session: Mapping[str, Any]) -> bool:
+        """A mongod has no command that kills a cluster cursor (its killCursors answers cursorsNotFound).
+
+        But a getMore with maxTimeMS is an error for any cursor that does not wait for data, and the error kills the
+        cursor and those on the shards. Measured on 6.0.5; a cursor that waits for data is never opened there.
+        """
+        more = {"getMore": Int64(cursor.identity), "collection": cursor.collection, "maxTimeMS": 1, **session}
+        try:
+            await self._host.run(cursor.database, more, self.cursors)
+        except CommandFailed as error:
+            return error.code == 2 or error.code in _CURSOR_GONE
+        return False
+
+    async def count(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """As an aggregate: exact, and right while chunks move (the count command is neither)."""
+        stages: list[dict[str, Any]] = [{"$match": command.get("query") or {}}]
+        if command.get("skip"):
+            stages.append({"$skip": command["skip"]})
+        if command.get("limit"):
+            stages.append({"$limit": abs(command["limit"])})
+        stages.append({"$group": {"_id": None, "n": {"$sum": 1}}})
+        found, times = await self._aggregate(command, "count", stages)
+        return {"n": found[0]["n"] if found else 0, "ok": 1.0, **times}
+
+    async def distinct(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """As an aggregate; of top-level fields only, where `$unwind` does to arrays what distinct does."""
+        name = command["key"]
+        if "." in name or name.startswith("$"):
+            raise RouterError(
+                115,
+                "CommandNotSupported",
+                f"the stand-in router does distinct on top-level fields only, found {name!r}",
+            )
+        stages: list[dict[str, Any]] = [
+            {"$match": command.get("query") or {}},
+            {"$unwind": {"path": f"${name}", "preserveNullAndEmptyArrays": True}},
+            {"$group": {"_id": None, "values": {"$addToSet": f"${name}"}}},
+        ]
+        found, times = await self._aggregate(command, "distinct", stages)
+        values = sorted(found[0]["values"], key=value_key) if found else []
+        return {"values": values, "ok": 1.0, **times}
+
+    async def _aggregate(
+        self, command: Mapping[str, Any], name: str, stages: Sequence[Mapping[str, Any]]
+    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        kept = {one: command[one] for one in _READ_FIELDS if one in command}
+        reply = await self._host.run(
+            command["$db"], {"aggregate": command[name], "pipeline": stages, "cursor": {}, **kept}
+        )
+        cluster_time = reply.get("$clusterTime")
+        times = {"$clusterTime": cluster_time, "operationTime": cluster_time["clusterTime"]} if cluster_time else {}
+        return reply["cursor"]["firstBatch"], times

@@ -1,0 +1,108 @@
+"""The stand-in router put together from its parts, from listening to closing. Decides nothing by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from clusters.router.catalog import Catalog
+from clusters.router.change_stream import ChangeStreams
+from clusters.router.current_op import CurrentOp
+from clusters.router.ddl import Ddl
+from clusters.router.dispatch import Dispatch
+from clusters.router.listings import Listings
+from clusters.router.members import Members
+from clusters.router.monitor import Monitor
+from clusters.router.passing import Passing
+from clusters.router.router_host import RouterHost
+from clusters.router.server import Client
+from clusters.router.status import Counts, Status
+from clusters.router.writes import Writes
+from clusters.wire.pool import Pools
+
+log = logging.getLogger("mongofault.router")
+
+REAP_EVERY: Final = 60.0
+CLOSE_DEADLINE: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`listen` and `router_host` are HOST:PORT, `configdb` is SET/HOST:PORT,..; `seed` fixes the random choices."""
+
+    listen: str
+    configdb: str
+    router_host: str
+    seed: int = 0
+
+
+class Router:
+    """Serves from `start` to `close`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._clients: set[Client] = set()
+        self._counts = Counts()
+        self._monitor = Monitor(seed=settings.seed)
+        self._internal = Pools(internal=True)
+        self._plain = Pools()
+        self._host = RouterHost(settings.router_host)
+        members = Members(self._monitor, self._internal, self._plain, settings.configdb)
+        catalog = Catalog(members)
+        self._passing = Passing(self._host, self._plain)
+        self._streams = ChangeStreams(self._monitor, self._internal, members.shards)
+        self._dispatch = Dispatch(
+            members,
+            self._passing,
+            Writes(members, catalog),
+            self._streams,
+            Ddl(members, catalog, self._host),
+            Listings(members, catalog, self._passing),
+            CurrentOp(members, self._host, self._clients, self._streams.table, settings.listen),
+            Status(members, self._host, self._counts, self._clients, settings.listen),
+            self._counts,
+        )
+        self._server: asyncio.Server | None = None
+        self._reaper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listen. Raises OSError where the address cannot be had."""
+        host, _, port = self._settings.listen.rpartition(":")
+        self._server = await asyncio.get_running_loop().create_server(self._accept, host, int(port), backlog=1024)
+        await self._monitor.start()
+        self._reaper = asyncio.create_task(self._reap(), name="reap idle cursors")
+
+    async def close(self) -> None:
+        """Stop listening, end what runs, within CLOSE_DEADLINE."""
+        assert self._server is not None and self._reaper is not None
+        self._server.close()
+        self._reaper.cancel()
+        tasks = [client.task for client in self._clients if client.task is not None]
+        for client in list(self._clients):
+            client.close()
+        for task in tasks:
+            task.cancel()
+        try:
+            async with asyncio.timeout(CLOSE_DEADLINE):
+                await asyncio.gather(self._reaper, *tasks, return_exceptions=True)
+                await self._streams.close()
+        except TimeoutError:
+            log.warning("closed without waiting for members that do not answer")
+        await self._monitor.stop()
+        self._host.close()
+        self._internal.close()
+        self._plain.close()
+
+    def _accept(self) -> Client:
+        self._counts.connections += 1
+        return Client(self._dispatch, self._clients)
+
+    async def _reap(self) -> None:
+        while True:
+            await asyncio.sleep(REAP_EVERY)
+            try:
+                await self._passing.kill_idle()
+            except Exception:
+                log.exception("killing idle cursors failed; tried again in %g s", REAP_EVERY)

@@ -1,0 +1,132 @@
+"""The mongod whose in-process router does the passed-on reads, cursors and un-numbered writes.
+
+The only holder of connections to it: what is sent goes through `forbidden`, whoever asks. Knows no shards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Final
+
+from clusters.router.catalog import STALE
+from clusters.router.errors import RouterError
+from clusters.router.forbidden import as_itself, to_cluster_form
+from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
+from clusters.wire.message import Message, decode, encode, next_request_id
+from clusters.wire.pool import Pool
+
+READY_DEADLINE: Final = 15.0
+"""Seconds a command waits for the router host to be part of the cluster."""
+STALE_RETRIES: Final = 10
+"""As mongos; the in-process clusterAggregate does not retry by itself (13388 or 304 comes out, measured on 6.0.5)."""
+
+COMPUTED: Final = frozenset(
+    ("$match", "$project", "$addFields", "$set", "$unset", "$group", "$sort", "$sortByCount", "$limit", "$skip",
+     "$count", "$unwind", "$replaceRoot", "$replaceWith")
+)  # fmt: skip
+"""Stages that need nothing but the documents they get."""
+
+_FAILED_HEAD: Final = b"\x01ok\x00" + b"\x00" * 8
+"""How a failed command's reply begins: `ok: 0.0` is its first field."""
+
+
+def failed(body: bytes) -> bool:
+    """Whether a reply's body is that of a failed command."""
+    return body[4:16] == _FAILED_HEAD
+
+
+class RouterHost:
+    """The router host at `host`. Waits until it is up and told of its cluster before the first command."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self._pool = Pool(host)
+        self._ready = False
+
+    async def pass_on(self, message: Message, opened: Container[int]) -> Message:
+        """The reply to the message in its cluster form. Raises Forbidden, RouterError 6 or 203, ConnectionLost."""
+        raw = to_cluster_form(message, opened)
+        if not self._ready:
+            await self._until_ready()
+        reply = await self._request(raw)
+        # An aggregate answers stale versions to its client; finds and writes are retried inside.
+        if failed(reply.body) and message.command == "aggregate":
+            for _attempt in range(STALE_RETRIES):
+                if decode(reply.body).get("code") not in STALE:
+                    break
+                reply = await self._request(raw)
+        return reply
+
+    async def run(self, database: str, document: Mapping[str, Any], opened: Container[int] = ()) -> dict[str, Any]:
+        """A command of our own, in its cluster form; the reply decoded. Raises CommandFailed too."""
+        message = Message(encode({**document, "$db": database}, request_id=next_request_id()))
+        return self._checked(message, await self.pass_on(message, opened))
+
+    async def ask(self, database: str, document: Mapping[str, Any], *, deadline: float) -> dict[str, Any]:
+        """A plain command to the router host itself."""
+        message = Message(encode({**document, "$db": database}, request_id=next_request_id()))
+        async with self._pool.connection() as connection:
+            return self._checked(message, await connection.request(as_itself(message), deadline=deadline))
+
+    async def current_op(self, options: Mapping[str, Any], *, deadline: float) -> list[dict[str, Any]]:
+        """The router host's own ops."""
+        reply = await self.ask(
+            "admin", {"aggregate": 1, "pipeline": [{"$currentOp": options}], "cursor": {}}, deadline=deadline
+        )
+        found: list[dict[str, Any]] = reply["cursor"]["firstBatch"]
+        return found
+
+    async def compute(
+        self, documents: Sequence[Mapping[str, Any]], stages: Sequence[Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Aggregation stages over documents of the router's own, by a server: nobody else's `$match` means the same."""
+        for name in (next(iter(stage), "an empty stage") for stage in stages):
+            if name not in COMPUTED:
+                known = ", ".join(sorted(COMPUTED))
+                raise RouterError(
+                    115, "CommandNotSupported", f"behind $currentOp the stand-in router runs {known}; found {name}"
+                )
+        # $literal: the ops hold commands, whose own `$`-names must not be read as expressions.
+        pipeline = [{"$documents": {"$literal": list(documents)}}, *stages]
+        command = {"aggregate": 1, "pipeline": pipeline, "cursor": {"batchSize": 100_000}}
+        reply = await self.ask("admin", command, deadline=READY_DEADLINE)
+        found: list[dict[str, Any]] = reply["cursor"]["firstBatch"]
+        return found
+
+    def close(self) -> None:
+        self._pool.close()
+
+    async def _request(self, raw: bytes) -> Message:
+        connection = await self._pool.acquire()
+        try:
+            return await connection.request(raw)
+        finally:
+            self._pool.release(connection)
+
+    def _checked(self, message: Message, reply: Message) -> dict[str, Any]:
+        answer = decode(reply.body)
+        if answer.get("ok") != 1:
+            raise CommandFailed(self.host, message.command, answer)
+        return answer
+
+    async def _until_ready(self) -> None:
+        give_up = time.monotonic() + READY_DEADLINE
+        found = "nothing yet"
+        while not self._ready:
+            try:
+                state = await self.ask("admin", {"shardingState": 1}, deadline=READY_DEADLINE)
+                self._ready = bool(state.get("enabled"))
+                found = "a mongod that was not told of its cluster (_addShard)"
+            except (ConnectionLost, DeadlinePassed, CommandFailed) as error:
+                found = str(error)
+            if not self._ready:
+                if time.monotonic() > give_up:
+                    raise RouterError(
+                        6,
+                        "HostUnreachable",
+                        f"the stand-in router expected its router host {self.host} to serve within "
+                        f"{READY_DEADLINE:g} s, found: {found}",
+                    )
+                await asyncio.sleep(0.1)  # nothing to await: the mongod is being started or configured by others

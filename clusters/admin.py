@@ -191,4 +191,4 @@ async def fail_point_off(member: Connection, name: str) -> None:
 
 async def set_balancer(config: Connection, *, on: bool) -> None:
     command = "_configsvrBalancerStart" if on else "_configsvrBalancerStop"
-    await config.command("admin", {command: 1, "maxTimeMS": 20_000, "writeConcern": MAJORITY}, deadline=30)
+    await config.command("admin", {command: 1, "maxTimeMS": 20_000}, deadline=30)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pymongo import AsyncMongoClient
+from pymongo.errors import PyMongoError
 
 from clusters import commandline, memory, ports, ready, shaping
 from clusters.binaries import Binary, find_mongod, find_mongos
@@ -35,6 +36,7 @@ from clusters.guard import (
 from clusters.guard.undo import Undo
 from clusters.member import LocalMember, LocalProcess, reap
 from clusters.topology import Topology
+from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
 
 READY_DEADLINE = 120.0
 """Seconds for the whole bring-up; a burdened machine needs ten times the usual two."""
@@ -208,8 +210,13 @@ class _Attempt:
         )
 
         async def make_ready() -> None:
-            await shaping.shape(self.topology, self.hosts)
-            await ready.wait(cluster, deadline=READY_DEADLINE)
+            try:
+                await shaping.shape(self.topology, self.hosts)
+                await ready.wait(cluster, deadline=READY_DEADLINE)
+            except* (CommandFailed, ConnectionLost, DeadlinePassed, PyMongoError) as errors:
+                raise ClusterError(f"bring-up failed: {_first(errors)}") from errors
+            except* ClusterError as errors:
+                raise _first(errors) from errors
 
         await _while_all_live(make_ready(), processes)
         return cluster
@@ -265,6 +272,12 @@ class _Attempt:
                 "chainingAllowed": str(settings.chaining_allowed).lower(),
             },
         )
+
+
+def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
+    """The first single error in a group of them."""
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 async def _while_all_live(work: Coroutine[Any, Any, None], processes: Sequence[LocalProcess]) -> None:

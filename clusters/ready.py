@@ -7,6 +7,7 @@ the bring-up's fail points are switched off. Provider-neutral.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pymongo import AsyncMongoClient
@@ -14,9 +15,9 @@ from pymongo.errors import OperationFailure
 from pymongo.write_concern import WriteConcern
 
 from clusters import admin
-from clusters.cluster import Cluster, of_set, primary_of
+from clusters.cluster import Cluster, of_set
 from clusters.commandline import BRING_UP_FAIL_POINTS
-from clusters.wire.connection import CommandFailed, Connection
+from clusters.wire.connection import CommandFailed
 
 DATABASE: Final = "mongofault"
 """The harness's own database in a cluster that is its own."""
@@ -24,7 +25,7 @@ MARKER: Final = "owner"
 CANARY: Final = "canary"
 """A collection with documents on every shard: what Ready writes, and what a watcher's causal read finds."""
 
-WRITES_PER_ROUND = 16
+CANARY_KEY: Final = "shard"
 FAIL_POINT_UNKNOWN = 82
 
 
@@ -32,19 +33,24 @@ async def wait(cluster: Cluster, *, deadline: float) -> None:
     """Until the cluster is Ready. Raises ClusterError, or TimeoutError after `deadline` seconds."""
     async with (
         asyncio.timeout(deadline),
-        # Not retried: the stand-in router passes un-numbered writes on as they are, also for a hashed key.
-        cluster.client(retryWrites=False, serverSelectionTimeoutMS=int(deadline * 1000)) as client,
+        cluster.client(serverSelectionTimeoutMS=int(deadline * 1000)) as client,
     ):
-        await mark(client, cluster.name)
         if cluster.topology.sharded:
-            await client.admin.command(
-                "shardCollection",
-                f"{DATABASE}.{CANARY}",
-                key={"_id": "hashed"},
-                numInitialChunks=2 * len(cluster.topology.shards),
-            )
-        await _write_to_every_shard(cluster, client)
+            await spread(client, f"{DATABASE}.{CANARY}", CANARY_KEY, [shard.name for shard in cluster.topology.shards])
+        await mark(client, cluster.name)
+        canary = client[DATABASE].get_collection(CANARY, write_concern=WriteConcern("majority"))
+        await canary.insert_many([{CANARY_KEY: number} for number, _ in enumerate(cluster.topology.shards)])
         await _bring_up_fail_points_off(cluster)
+
+
+async def spread(client: AsyncMongoClient[dict[str, Any]], namespace: str, key: str, shards: Sequence[str]) -> None:
+    """Shard a new collection by the range of one field: value i on the i-th shard."""
+    database, _, _ = namespace.partition(".")
+    await client.admin.command("enableSharding", database, primaryShard=shards[0])
+    await client.admin.command("shardCollection", namespace, key={key: 1})
+    for value, shard in enumerate(shards):
+        if value:
+            await client.admin.command("moveRange", namespace, min={key: value}, toShard=shard)
 
 
 async def mark(client: AsyncMongoClient[dict[str, Any]], name: str) -> None:
@@ -60,27 +66,6 @@ async def owner_of(client: AsyncMongoClient[dict[str, Any]]) -> str | None:
     except OperationFailure:
         return None
     return None if marker is None else str(marker["cluster"])
-
-
-async def _write_to_every_shard(cluster: Cluster, client: AsyncMongoClient[dict[str, Any]]) -> None:
-    canary = client[DATABASE].get_collection(CANARY, write_concern=WriteConcern("majority"))
-    missing = {shard.name for shard in cluster.topology.shards}
-    written = 0
-    while missing:
-        await canary.insert_many([{"_id": written + index} for index in range(WRITES_PER_ROUND)])
-        written += WRITES_PER_ROUND
-        for shard in list(missing):
-            if await _documents(cluster, shard):
-                missing.remove(shard)
-
-
-async def _documents(cluster: Cluster, shard: str) -> int:
-    primary = await primary_of(cluster, shard)
-    connection = await Connection.open(primary.host, deadline=10)
-    try:
-        return int((await connection.command(DATABASE, {"count": CANARY}, deadline=10))["n"])
-    finally:
-        connection.close()
 
 
 async def _bring_up_fail_points_off(cluster: Cluster) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pymongo import AsyncMongoClient
 from pymongo.write_concern import WriteConcern
 
-from clusters import admin
+from clusters import admin, ready
 from clusters.cluster import Cluster, of_set, primary_of
 from clusters.errors import ClusterError
 from clusters.member import Member
@@ -31,12 +31,8 @@ LAG_AT_MOST = 2.0
 async def make_namespace(cluster: Cluster, namespace: str, documents: Sequence[Document]) -> None:
     """A collection sharded by region, region i on the i-th shard, with the documents in it."""
     database, _, collection = namespace.partition(".")
-    shards = cluster.topology.shards
     async with cluster.client(serverSelectionTimeoutMS=10_000) as client:
-        await client.admin.command("enableSharding", database, primaryShard=shards[0].name)
-        await client.admin.command("shardCollection", namespace, key={SHARD_KEY: 1})
-        for region, shard in enumerate(shards):
-            await client.admin.command("moveRange", namespace, min={SHARD_KEY: region}, toShard=shard.name)
+        await ready.spread(client, namespace, SHARD_KEY, [shard.name for shard in cluster.topology.shards])
         target = client[database].get_collection(collection, write_concern=WriteConcern("majority"))
         await target.insert_many([{**document.filter, "seq": 0} for document in documents])
 

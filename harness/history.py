@@ -31,6 +31,7 @@ lookup           member, opid, seconds, comment, stream         a post-image loo
 pool             member, towards, in_use                        connPoolStats of a looking-up member
 token            stream, moving (bool), cluster_time_moving     resume token as a sign of life
 alarm            stream, since, after_seconds, getmore {..}, waits_for, known_by, canary {..}
+                 update: true where it completes the alarm of the same stream and since
 alarm.cleared    stream
 fault.opened     fault, target, id        recorded before the fault is injected
 fault.proven     id, evidence {..}
@@ -58,6 +59,9 @@ RUN_FAILED: Final = "failed"
 
 END_OF_RUN: Final = "end of run"
 """Reason of `stream.closed` where the stream was closed because the run was over."""
+
+LINE: Final = frozenset({"t", "wall", "source", "kind"})
+"""What every line has of its own."""
 
 DURABLE: Final = ("fault.", "run.")
 """Kinds that are on disk before `record` returns: what a reader of an interrupted run must not miss."""
@@ -106,15 +110,22 @@ class Recorder:
 
         `t` and `wall` are set here, and cannot be fields.
         """
-        event = Event(self.now(), time.time(), source, kind, fields)
-        line = {"t": event.t, "wall": round(event.wall, 6), "source": source, "kind": kind, **fields}
+        if not LINE.isdisjoint(fields):
+            name = next(iter(LINE.intersection(fields)))
+            raise ValueError(f"field {name!r} of {kind}: the line has its own")
+        event = Event(self.now(), round(time.time(), 6), source, kind, fields)
+        self.write(event)
+        return event
+
+    def write(self, event: Event) -> None:
+        """Append an event as it is, with the time it has."""
+        line = {"t": event.t, "wall": event.wall, "source": event.source, "kind": event.kind, **event.fields}
         self._file.write(json.dumps(line, separators=(",", ":"), default=str) + "\n")
-        if kind.startswith(DURABLE):
+        if event.kind.startswith(DURABLE):
             self._file.flush()
             os.fsync(self._file.fileno())
         for listener in self._listeners:
             listener(event)
-        return event
 
     def flush(self) -> None:
         """Hand what is buffered to the operating system, so that `read` finds it."""
@@ -133,12 +144,16 @@ class HistoryError(Exception):
 
 def read(path: Path) -> Iterator[Event]:
     """The events of a stored history, in order. A torn last line (the writer was killed) is left out."""
-    with path.open(encoding="utf-8") as lines:
+    decode = json.JSONDecoder().raw_decode
+    with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
         for number, line in enumerate(lines, 1):
             if not line.endswith("\n"):
                 return
             try:
-                fields = json.loads(line)
+                fields, end = decode(line)
+                if end != len(line) - 1:
+                    raise ValueError("more than one value")
                 yield Event(fields.pop("t"), fields.pop("wall"), fields.pop("source"), fields.pop("kind"), fields)
-            except (ValueError, KeyError, AttributeError) as error:
-                raise HistoryError(f"{path}:{number}: expected an event as JSON, found {line[:60]!r}") from error
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                found = line[:60].encode(errors="replace").decode().strip()
+                raise HistoryError(f"{path}:{number}: expected an event as JSON, found {found!r}") from error

@@ -9,16 +9,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from harness import exits
 from harness.checkers import Context, Finding, alarms, course, delivery, recovery, run_checkers, stall, traffic
 from harness.history import Event
-
-AS_EXPECTED: Final = 0
-NOT_AS_EXPECTED: Final = 1
-UNKNOWN: Final = 2
-USAGE: Final = 3
-INTERRUPTED: Final = 130
-INTERNAL: Final = 254
-"""Exit codes of the command line."""
 
 MIXED: Final = "mixed"
 NONE_JUDGED: Final = "none"
@@ -69,15 +62,15 @@ def judge(findings: Sequence[Finding], expected: Collection[str]) -> Verdict:
         doubts.append("no outcome was expected, so none can be as expected")
     word: Word
     if _evidence(by_name, course.NAME).get("interrupted"):
-        word, reasons, code = "unknown", [*doubts, *contradictions], INTERRUPTED
+        word, reasons, code = "unknown", [*doubts, *contradictions], exits.INTERRUPTED
     elif contradictions and _is(by_name, delivery.NAME, False):
-        word, reasons, code = "not as expected", [*contradictions, *doubts], NOT_AS_EXPECTED
+        word, reasons, code = "not as expected", [*contradictions, *doubts], exits.NOT_AS_EXPECTED
     elif doubts:
-        word, reasons, code = "unknown", [*doubts, *contradictions], UNKNOWN
+        word, reasons, code = "unknown", [*doubts, *contradictions], exits.UNKNOWN
     else:
         reasons = [*_unmet(counts, outcome, expected), *contradictions]
         word = "not as expected" if reasons else "as expected"
-        code = NOT_AS_EXPECTED if reasons else AS_EXPECTED
+        code = exits.NOT_AS_EXPECTED if reasons else exits.AS_EXPECTED
     return Verdict(word, outcome, counts, tuple(sorted(expected)), tuple(reasons), code)
 
 

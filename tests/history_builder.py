@@ -79,7 +79,9 @@ def a_run(
     parameters: Mapping[str, Any] | None = None,
     expected: Iterable[str] = ("stalled",),
     ended: str | None = COMPLETED,
-    **fault_times: float | None,
+    proven: float | None = PROVEN,
+    healed: float | None = HEALED,
+    recovered: float | None = RECOVERED,
 ) -> History:
     """A whole run: writes to four documents of two shards from 1.2 s on, delivered after 20 ms except in silences.
 
@@ -91,7 +93,7 @@ def a_run(
     history.phases(bring_up=0.1, load=0.9, settle=1.2, hold=PROVEN, release=RELEASE, **{"break": OPENED})
     history.phases(recover=HEALED + 0.1, check=25.0)
     if fault:
-        history.fault(**fault_times)
+        history.fault(proven=proven, healed=healed, recovered=recovered)
     for stream in streams:
         history.opened(1.0, stream)
         history.closed(25.2, stream)

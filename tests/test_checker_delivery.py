@@ -6,12 +6,12 @@ import random
 from typing import Any
 
 import pytest
-from history_builder import History, a_run, without
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.checkers import delivery
 from harness.history import INTERRUPTED, Event
+from history_builder import History, a_run, without
 
 
 def _whole(history: History) -> list[Event]:

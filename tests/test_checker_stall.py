@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from history_builder import RELEASE, History, Span, a_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.checkers import stall
 from harness.checkers.finding import Finding
 from harness.history import Event
+from history_builder import RELEASE, History, Span, a_run
 
 
 def _rows(finding: Finding) -> dict[str, dict[str, Any]]:
@@ -137,10 +137,22 @@ def test_lag_of_our_own_event_loop_is_taken_off_a_silence() -> None:
     assert _rows(_check(history))["s1"]["outcome"] == "no effect"
 
 
+def test_on_an_overloaded_cluster_deliveries_may_take_as_much_longer_as_writes_and_hellos_do() -> None:
+    history = a_run(silent={"s1": [(6.3, 10.0)]})
+    history.add(7.0, "canary", member="shard0-2", probe="hello", ok=False, seconds=2.0)
+    history.add(7.0, "canary", member="shard0-0", probe="find", ok=True, seconds=1.0)
+    history.add(7.0, "canary", member="shard0-0", probe="hello", ok=True, seconds=0.01)
+    assert _rows(_check(history))["s1"]["outcome"] == "bounded"
+    slow = a_run(silent={"s1": [(6.3, 10.0)]})
+    slow.add(7.0, "canary", member="shard0-0", probe="hello", ok=True, seconds=0.2)
+    slow.add(8.0, "canary", member="shard0-0", probe="hello", ok=True, seconds=0.1)
+    assert _rows(_check(slow))["s1"]["outcome"] == "no effect"
+
+
 def test_a_stream_that_was_silent_before_the_fault_proves_nothing() -> None:
     finding = _check(a_run(silent={"s1": [(2.0, 18.5)]}))
     assert finding.valid == "unknown"
-    assert finding.evidence["doubts"] == ["stream s1 was already silent for 3.99 s when the fault began"]
+    assert finding.evidence["doubts"] == ["stream s1 was already silent for 3.89 s when the fault began"]
 
 
 def test_a_stream_that_was_not_open_when_the_fault_began_is_not_judged() -> None:

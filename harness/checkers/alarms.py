@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.checkers import stall
+from harness.checkers.columns import Stream
 from harness.checkers.context import Context
-from harness.checkers.digest import Digest, Stream, fold
+from harness.checkers.digest import Digest, fold
 from harness.checkers.finding import Finding
 from harness.checkers.silences import silences
 from harness.checkers.windows import NS, Window, at, seconds, windows
@@ -41,6 +42,7 @@ def examine(digest: Digest, context: Context) -> Finding:
         silent = row["outcome"] == stall.STALLED
         if first is None and not silent:
             continue
+        known = _completed(digest.streams[name], first)
         rows.append(
             {
                 "stream": name,
@@ -51,9 +53,9 @@ def examine(digest: Digest, context: Context) -> Finding:
                 if first and row["silent_since"] is not None
                 else None,
                 "since_claimed": seconds(first["since"]) if first and first.get("since") is not None else None,
-                "waits_for": first.get("waits_for") if first else None,
-                "known_by": first.get("known_by") if first else None,
-                "canary": first.get("canary") if first else None,
+                "waits_for": known.get("waits_for") if known else None,
+                "known_by": known.get("known_by") if known else None,
+                "canary": known.get("canary") if known else None,
             }
         )
         if first is None:
@@ -84,16 +86,26 @@ def _first(stream: Stream, row: dict[str, Any], held: list[Window]) -> Event | N
     )
 
 
+def _completed(stream: Stream, first: Event | None) -> Event | None:
+    """The alarm as it was completed later, when the member waited for had become known."""
+    if first is None:
+        return None
+    same = [each for each in stream.alarms if each.t >= first.t and each.get("since") == first.get("since")]
+    return max(same, key=lambda each: (each.get("waits_for") is not None, each.t))
+
+
 def _false(digest: Digest, stream: Stream, held: list[Window], context: Context) -> Iterable[str]:
     slack = int(SLACK_SECONDS * NS)
     least = context.threshold - SLACK_SECONDS
     for alarm in stream.alarms:
+        if alarm.get("update"):
+            continue
         if digest.faults and not any(window.opened <= alarm.t <= _margin(window, context) for window in held):
             yield f"stream {stream.name}: alarm at {at(alarm.t)} outside of any fault"
         elif not digest.faults:
             yield f"stream {stream.name}: alarm at {at(alarm.t)} in a run without a fault"
         elif not any(
-            each.start <= alarm.t <= each.end + slack and each.within(each.start, alarm.t) >= least
+            each.start <= alarm.t <= each.end + slack and each.proven_within(each.start, alarm.t) >= least
             for each in silences(digest, stream)
         ):
             yield f"stream {stream.name}: alarm at {at(alarm.t)} although it was not silent"

@@ -49,8 +49,8 @@ def incomplete(digest: Digest) -> str | None:
         detail = (digest.ended or {}).get("detail")
         return f"the run was {reason} after {at(digest.end)}" + (f": {detail}" if detail else "")
     if reason is None and digest.phase("check") is None:
-        last = digest.phases[-1][1] if digest.phases else "its beginning"
-        return f"the record ends at {at(digest.end)} in phase {last}, without run.ended"
+        last = f"in phase {digest.phases[-1][1]}" if digest.phases else "before the first phase"
+        return f"the record ends at {at(digest.end)} {last}, without run.ended"
     return None
 
 

@@ -17,9 +17,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.checkers.columns import FAILED, NEVER, OK, UNKNOWN, Stream
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
-from harness.checkers.digest import FAILED, NEVER, OK, UNKNOWN, Digest, Stream, fold
+from harness.checkers.digest import Digest, fold
 from harness.checkers.finding import Finding
 from harness.checkers.windows import at
 from harness.history import Event

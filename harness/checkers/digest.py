@@ -1,150 +1,20 @@
 """A history folded once into the columns the checkers need: writes, streams, faults, phases.
 
-Times stay run time in ns. Compact on purpose (arrays, not event objects): a million events must fit and be quick.
-It judges nothing, and needs nothing but the events, in the order in which they were recorded.
+It is read in the order in which it was recorded; a checker gets the columns (columns.py), never the events. It judges
+nothing.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from harness.history import END_OF_RUN, Event
+from harness.checkers.columns import FAILED, OK, UNKNOWN, Fault, GetMore, Stream, Writes
+from harness.history import Event, HistoryError
 
 if TYPE_CHECKING:
     from harness.checkers.silences import Silence
-
-NEVER: Final = 0
-"""An event told of this write, the writer never did."""
-INVOKED: Final = 1
-OK: Final = 2
-FAILED: Final = 3
-UNKNOWN: Final = 4
-
-Key = str | int
-
-
-class Writes:
-    """Every logical write, by index in the order first heard of; one column per thing known of it."""
-
-    def __init__(self) -> None:
-        self.keys: list[Key] = []
-        """The distinct document keys; `key` holds positions in it."""
-        self.key = array("l")
-        self.seq = array("q")
-        self.shard: list[str | None] = []
-        self.invoked = array("q")
-        self.ended = array("q")
-        """When the outcome was known; of an acknowledged write, when it was acknowledged. -1: not ended."""
-        self.outcome = bytearray()
-        self.acknowledged = array("l")
-        """Indexes in the order of acknowledgement."""
-        self._known: dict[Key, tuple[int, dict[int, int]]] = {}
-
-    def __len__(self) -> int:
-        return len(self.outcome)
-
-    def index(self, key: Key, seq: int) -> int:
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = (len(self.keys), {})
-            self.keys.append(key)
-        position, indexes = known
-        index = indexes.get(seq)
-        if index is None:
-            index = indexes[seq] = len(self.outcome)
-            self.key.append(position)
-            self.seq.append(seq)
-            self.shard.append(None)
-            self.invoked.append(-1)
-            self.ended.append(-1)
-            self.outcome.append(NEVER)
-        return index
-
-    def invoke(self, event: Event) -> None:
-        index = self.index(event["key"], event["seq"])
-        self.shard[index] = event.get("shard")
-        if self.invoked[index] < 0:
-            self.invoked[index] = event.t
-        if self.outcome[index] in (NEVER, FAILED):  # sent again after a refusal: open anew
-            self.outcome[index] = INVOKED
-
-    def end(self, event: Event, outcome: int) -> None:
-        """An acknowledgement outweighs everything; an earlier unknown outweighs a refusal of the same write."""
-        index = self.index(event["key"], event["seq"])
-        before = self.outcome[index]
-        if before == OK or (before == UNKNOWN and outcome == FAILED):
-            return
-        self.outcome[index] = outcome
-        self.ended[index] = event.t
-        if outcome == OK:
-            self.acknowledged.append(index)
-
-    def name(self, index: int) -> str:
-        return f"(key {self.keys[self.key[index]]!r}, seq {self.seq[index]})"
-
-
-@dataclass(slots=True)
-class GetMore:
-    """One hanging getMore as observed: the longest it was seen to run."""
-
-    member: str
-    opid: Any
-    source: str
-    max_time_ms: int | None
-    seconds: float
-    last_seen: int
-
-    @property
-    def past_max_time(self) -> bool:
-        return self.seconds * 1000 > (self.max_time_ms or 1000) + 1000
-
-
-@dataclass(slots=True)
-class Stream:
-    """What one change stream's consumer saw."""
-
-    name: str
-    opened: int = -1
-    """First opening; -1: events came without one."""
-    reopened_anew: list[int] = field(default_factory=list)
-    """Later openings that did not resume: what came in between is lost to the consumer."""
-    closed: int = -1
-    closed_reason: str | None = None
-    delivered: array[int] = field(default_factory=lambda: array("l"))
-    """Indexes of writes, in the order of delivery."""
-    delivered_at: array[int] = field(default_factory=lambda: array("q"))
-    other_events: int = 0
-    """Events that are no marks of ours (no seq)."""
-    empty_at: array[int] = field(default_factory=lambda: array("q"))
-    errors: list[Event] = field(default_factory=list)
-    resumes: list[Event] = field(default_factory=list)
-    alarms: list[Event] = field(default_factory=list)
-    getmores: dict[tuple[str, Any, str], GetMore] = field(default_factory=dict)
-    lookups: list[Event] = field(default_factory=list)
-
-    @property
-    def closed_early(self) -> bool:
-        return self.closed >= 0 and self.closed_reason != END_OF_RUN
-
-
-@dataclass(slots=True)
-class Fault:
-    """One fault: times of its life, -1 where that did not happen."""
-
-    id: str
-    fault: str
-    target: Any
-    opened: int
-    proven: int = -1
-    evidence: Any = None
-    unproven: str | None = None
-    healed: int = -1
-    recovered: int = -1
-    recovery_seconds: float | None = None
 
 
 class Digest:
@@ -156,6 +26,8 @@ class Digest:
         self.faults: dict[str, Fault] = {}
         self.phases: list[tuple[int, str]] = []
         self.lags: list[tuple[int, float]] = []
+        self.hellos: list[tuple[int, float]] = []
+        """Answered hellos of the canaries: when, seconds."""
         self.pools: dict[str, list[Event]] = defaultdict(list)
         """By looking-up member: connections in use towards others, observations with at least one."""
         self.started: dict[str, Any] | None = None
@@ -184,6 +56,7 @@ class Digest:
             "lookup": self._lookup,
             "pool": self._pool,
             "loop.lag": lambda event: self.lags.append((event.t, event["seconds"])),
+            "canary": self._canary,
             "fault.opened": self._fault_opened,
             "fault.proven": self._fault_proven,
             "fault.unproven": self._fault_unproven,
@@ -197,8 +70,15 @@ class Digest:
         if self.silences:
             self.silences.clear()
         seer = self._seers.get(event.kind)
-        if seer is not None:
+        if seer is None:
+            return
+        try:
             seer(event)
+        except (KeyError, TypeError) as error:
+            raise HistoryError(
+                f"event {self.events} of the history, {event.kind} at {event.t} ns: "
+                f"expected the fields that kind has, found {sorted(event.fields)}"
+            ) from error
 
     def phase(self, name: str, after: int = -1) -> int | None:
         """When the phase was first entered, at or after a time; None: it was not."""
@@ -261,6 +141,10 @@ class Digest:
     def _pool(self, event: Event) -> None:
         if event.get("in_use"):
             self.pools[event["member"]].append(event)
+
+    def _canary(self, event: Event) -> None:
+        if event["probe"] == "hello" and event["ok"]:
+            self.hellos.append((event.t, event["seconds"]))
 
     def _fault_opened(self, event: Event) -> None:
         self.faults[event["id"]] = Fault(event["id"], event["fault"], event.get("target"), event.t)

@@ -9,9 +9,10 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any
 
+from harness.checkers.columns import Fault, Stream
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
-from harness.checkers.digest import Digest, Fault, Stream, fold
+from harness.checkers.digest import Digest, fold
 from harness.checkers.finding import Finding
 from harness.checkers.silences import outstanding_at, owed_at
 from harness.checkers.windows import NS, at, seconds, windows

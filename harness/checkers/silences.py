@@ -1,6 +1,7 @@
 """The silent intervals of a stream: an acknowledged mark is undelivered and nothing at all is delivered.
 
-Without an outstanding mark a stream is quiet, never silent. Delay of our own event loop is not the stream's silence.
+Without an outstanding mark a stream is quiet, never silent. What our own event loop or an overloaded machine delays is
+told from what is proven to be the stream's silence, by the measure of the progress watcher.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass
 
-from harness.checkers.digest import Digest, Stream
+from harness.checkers.columns import Stream
+from harness.checkers.digest import Digest
 from harness.checkers.windows import NS
+from harness.watchers.load import DELIVERY
 
 FLOOR_SECONDS = 0.25
 """Shorter intervals are ordinary latency and not kept."""
@@ -25,17 +28,18 @@ class Silence:
     end: int
     ended: bool
     lags: tuple[tuple[int, float], ...] = ()
-    """Event-loop lags (when, seconds) measured meanwhile: the part of it that cannot be blamed on the stream."""
+    """Event-loop lags (when, seconds) measured meanwhile."""
+    slack: float = 0.0
+    """Seconds that a delivery may have taken anyway, so slow was the whole cluster meanwhile."""
 
     def within(self, start: int, end: int) -> float:
-        """Seconds of it inside a window, the loop's own lag there taken off."""
-        start, end = max(self.start, start), min(self.end, end)
-        lag = sum(lag for t, lag in self.lags if start <= t <= end)
-        return max(0.0, (end - start) / NS - lag)
+        """Seconds of it inside a window, as a clock on the wall has it."""
+        return max(0, min(self.end, end) - max(self.start, start)) / NS
 
-    @property
-    def seconds(self) -> float:
-        return self.within(self.start, self.end)
+    def proven_within(self, start: int, end: int) -> float:
+        """The same without the time in which our own event loop was late, or any delivery would have been."""
+        lag = sum(lag for t, lag in self.lags if start <= t <= end)
+        return max(0.0, self.within(start, end) - lag - self.slack)
 
 
 def silences(digest: Digest, stream: Stream) -> list[Silence]:
@@ -87,7 +91,9 @@ def _silences(digest: Digest, stream: Stream) -> list[Silence]:
     acknowledge_until(last)
     if start >= 0 and last - start >= floor:
         found.append((start, last, False))
-    return [Silence(first, end, over, _lags(digest, first, end)) for first, end, over in found]
+    return [
+        Silence(first, end, over, _lags(digest, first, end), _slack(digest, first, end)) for first, end, over in found
+    ]
 
 
 def owed_at(digest: Digest, stream: Stream, t: int) -> dict[int, int]:
@@ -121,3 +127,16 @@ def _lags(digest: Digest, start: int, end: int) -> tuple[tuple[int, float], ...]
     low = bisect_left(digest.lags, start, key=lambda lag: lag[0])
     high = bisect_right(digest.lags, end, key=lambda lag: lag[0])
     return tuple(digest.lags[low:high])
+
+
+def _slack(digest: Digest, start: int, end: int) -> float:
+    """By the quickest write and the quickest hello meanwhile, as the progress watcher allows for load."""
+    writes = digest.writes
+    acknowledged, ended = writes.acknowledged, writes.ended
+    low = bisect_left(acknowledged, start, key=ended.__getitem__)
+    high = bisect_right(acknowledged, end, key=ended.__getitem__)
+    write = min((ended[index] - writes.invoked[index] for index in acknowledged[low:high]), default=0) / NS
+    low = bisect_left(digest.hellos, start, key=lambda hello: hello[0])
+    high = bisect_right(digest.hellos, end, key=lambda hello: hello[0])
+    hello = min((seconds for _, seconds in digest.hellos[low:high]), default=0.0)
+    return DELIVERY * max(write, hello)

@@ -17,8 +17,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
+from harness.checkers.columns import GetMore, Stream
 from harness.checkers.context import Context
-from harness.checkers.digest import Digest, GetMore, Stream, fold
+from harness.checkers.digest import Digest, fold
 from harness.checkers.finding import Finding
 from harness.checkers.silences import Silence, outstanding_at, silences
 from harness.checkers.windows import NS, Window, seconds, windows
@@ -87,7 +88,7 @@ def _row(digest: Digest, stream: Stream, window: Window, context: Context) -> di
     `getmore` is the longest hanging one; `ended_by` says what ended the silence: release, itself, or nothing did.
     """
     found = [each for each in silences(digest, stream) if each.end > window.opened and each.start < window.release]
-    lasting = [each for each in found if each.within(window.opened, window.release) > context.threshold]
+    lasting = [each for each in found if each.proven_within(window.opened, window.release) > context.threshold]
     errors = [error for error in stream.errors if window.opened <= error.t <= window.release]
     outcome, silence = _outcome(lasting, bool(errors), window)
     held = silence.within(window.active, window.release) if silence else 0.0
@@ -101,7 +102,7 @@ def _row(digest: Digest, stream: Stream, window: Window, context: Context) -> di
         "silent_seconds": round(held, 3),
         "share_of_hold": round(held / window.seconds, 3) if window.seconds > 0 else 0.0,
         "ended_by": _ended_by(silence, window),
-        "silent_before": round(max((each.within(0, window.opened) for each in found), default=0.0), 3),
+        "silent_before": round(max((each.proven_within(0, window.opened) for each in found), default=0.0), 3),
         "outstanding": outstanding_at(digest, stream, window.release),
         "delivered_before": bisect_left(stream.delivered_at, window.opened),
         "delivered_in_hold": last - first,

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.checkers import stall
+from harness.checkers.columns import Stream
 from harness.checkers.context import Context
-from harness.checkers.digest import Digest, Stream, fold
+from harness.checkers.digest import Digest, fold
 from harness.checkers.finding import Finding
 from harness.checkers.windows import Window, windows
 from harness.history import Event
@@ -52,13 +53,12 @@ def examine(digest: Digest, context: Context) -> Finding | None:
     if not overdue:
         return Finding(NAME, "unknown", STATEMENT, evidence)
     if unnoticed:
-        longest = max(row["silent_seconds"] for row in unnoticed)
-        errors = sum(row["error_count"] for row in unnoticed)
-        empty = sum(row["empty_batches"] for row in unnoticed)
-        never = "never fired" if len(unnoticed) == len(overdue) else f"did not fire on {len(unnoticed)} streams"
+        some = f"did not fire on {len(unnoticed)} of {len(overdue)} silent streams"
         evidence["problems"].append(
-            f"{option} of {bound:g} s: the timeout {never}: {len(unnoticed)} streams silent for {longest:.1f} s, "
-            f"{errors} errors; the router answered {empty} empty batches"
+            f"{option} of {bound:g} s: the timeout {'never fired' if len(unnoticed) == len(overdue) else some}: "
+            f"{len(unnoticed)} streams silent for {max(row['silent_seconds'] for row in unnoticed):.1f} s, "
+            f"{sum(row['error_count'] for row in unnoticed)} errors; "
+            f"the router answered {sum(row['empty_batches'] for row in unnoticed)} empty batches"
         )
     return Finding(NAME, not unnoticed, STATEMENT, evidence)
 

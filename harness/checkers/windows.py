@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from harness.checkers.columns import Fault
 from harness.checkers.context import Context
-from harness.checkers.digest import Digest, Fault
+from harness.checkers.digest import Digest
 
 NS = 1_000_000_000
 

@@ -19,7 +19,7 @@ import faults
 from clusters import kept, local, ready
 from clusters.cluster import of_set
 from clusters.errors import ClusterError, Refused
-from clusters.guard import Guardian, Ledger, Opening, Reconfigure
+from clusters.guard import Guardian, Ledger, Opening, Reconfigure, RunCommand
 from clusters.local import LocalCluster
 from clusters.member import Member
 from faults.base import Injection, Unproven
@@ -170,7 +170,7 @@ class _Course:
         tags = self._scenario.tags(cluster)
         await self._tagged(ground, tags, stack)
         if self._parameters.cluster is not None:
-            stack.push_async_callback(_drop, cluster, load.namespace)
+            await self._dropped_at_the_end(ground, load.namespace, stack)
         await stage.make_namespace(cluster, load.namespace, load.documents)
 
         watchers = Watchers(
@@ -227,6 +227,15 @@ class _Course:
                 stack.callback(ground.ledger.close_many, opened)
             stack.push_async_callback(stage.set_tags, ground.cluster, before)
         await stage.set_tags(ground.cluster, tags)
+
+    async def _dropped_at_the_end(self, ground: _Ground, namespace: str, stack: AsyncExitStack) -> None:
+        """A kept cluster loses the run's database again, after a kill of this process too."""
+        database = namespace.partition(".")[0]
+        assert ground.cluster.router is not None
+        undo = RunCommand(ground.cluster.router, database, {"dropDatabase": 1})
+        opened = ground.ledger.open_many([Opening(undo, "fault", f"data of run {self._run}")])
+        stack.callback(ground.ledger.close_many, opened)
+        stack.push_async_callback(_drop, ground.cluster, namespace)
 
     async def _settled(self, ground: _Ground, streams: Streams, writer: Writer | None, stack: AsyncExitStack) -> None:
         self._phase("settle")

@@ -20,6 +20,10 @@ HELLO = 1.0
 PAUSE = 0.1
 """Seconds between two attempts at a reconfiguration: nothing announces the new primary."""
 
+COMMIT_MS = 300
+"""Milliseconds to wait until a majority has a new configuration. The primary installs it before it waits, and spreads
+it with its next heartbeats, by default 2 s apart: to wait for those would only keep the guardian here."""
+
 NOT_FOUND = 59
 """CommandNotFound: configureFailPoint on a server started without test commands."""
 
@@ -98,7 +102,7 @@ def reconfigure(hosts: Sequence[str], set_name: str, members: Mapping[str, Mappi
             if not put_back(config, members):
                 return
             config["version"] += 1
-            run(primary, "admin", {"replSetReconfig": config}, end - time.monotonic())
+            run(primary, "admin", {"replSetReconfig": config, "maxTimeMS": COMMIT_MS}, end - time.monotonic())
             reason = f"{set_name}: the configuration keeps changing"
         except (Refused, CommandError) as error:
             # Another primary, or the configuration before this one not yet committed (code 308): both pass.

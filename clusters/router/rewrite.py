@@ -62,21 +62,19 @@ def elements(raw: bytes, start: int = 0) -> Iterator[Element]:
         at = start + 4
         while at < stop:
             kind = raw[at]
-            name_end = raw.index(b"\x00", at + 1, stop)
+            name_end = raw.index(0, at + 1, stop)
             value = name_end + 1
-            end = _end_of(raw, kind, value, stop)
+            fixed = _FIXED.get(kind)
+            end = value + fixed if fixed is not None else _end_of(raw, kind, value, stop)
             if end > stop:
                 raise ProtocolError(f"BSON element {raw[at + 1 : name_end]!r} runs past the end of its document")
-            yield Element(kind, raw[at + 1 : name_end].decode(), at, value, end)
+            yield Element(kind, str(raw[at + 1 : name_end], "utf-8"), at, value, end)
             at = end
     except (ValueError, struct.error, IndexError) as error:  # UnicodeDecodeError is a ValueError
         raise ProtocolError(f"bytes that are no BSON: {error}") from error
 
 
 def _end_of(raw: bytes, kind: int, value: int, stop: int) -> int:
-    fixed = _FIXED.get(kind)
-    if fixed is not None:
-        return value + fixed
     if kind == 0x0B:  # regex: two strings that end in 0
         return raw.index(b"\x00", raw.index(b"\x00", value, stop) + 1, stop) + 1
     size: int = _INT.unpack_from(raw, value)[0]

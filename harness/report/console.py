@@ -61,7 +61,7 @@ def _row(row: Mapping[str, Any]) -> list[str]:
         _seconds(delay),
         hung,
         str(row.get("waits_for") or ""),
-        str(row.get("errors", "")),
+        str(row.get("error_count", "")),
         str(delivery.get("delivered", "")),
     ]
 

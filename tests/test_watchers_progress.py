@@ -37,6 +37,14 @@ def write(at: float, seq: int, key: str = "a", took: float = 0.01) -> list[Event
     ]
 
 
+def write_to(shard: str, at: float, seq: int = 1, took: float = 0.01) -> list[Event]:
+    """A write to a document of its own on that shard."""
+    return [
+        event(at - took, "write.invoked", key=shard, seq=seq, shard=shard),
+        event(at, "write.ok", key=shard, seq=seq),
+    ]
+
+
 def delivered(at: float, seq: int, key: str = "a", stream: str = "s1") -> Event:
     return event(at, "stream.event", stream=stream, key=key, seq=seq, op="update", token="t")
 
@@ -101,6 +109,37 @@ def test_state_of_a_stream(
 def test_silence_is_dated_from_the_last_delivery_or_the_mark_whichever_is_later() -> None:
     assert state_at(9, opened(0), write(4, 1)).since == ns(4)
     assert state_at(9, opened(0), write(1, 1), write(4, 2), delivered(4.5, 1)).since == ns(4.5)
+
+
+def test_a_mark_is_due_when_every_other_shard_has_written_since_or_its_no_op_is_due() -> None:
+    """A stream merged over shards must hold an event back until then, and is not silent for it."""
+    both: list[Event | list[Event]] = [
+        opened(0),
+        write_to("x", 1),
+        write_to("y", 1),
+        delivered(1.1, 1, key="x"),
+        delivered(1.1, 1, key="y"),
+    ]
+    assert state_at(6, *both, write_to("x", 2, seq=2)).state == "delivering"
+    assert state_at(6, *both, write_to("x", 2, seq=2)).outstanding == 1
+    # Promised by the default no-op interval of 10 s, at 14 s.
+    assert state_at(16.8, *both, write_to("x", 2, seq=2)).state == "delivering"
+    assert state_at(17.1, *both, write_to("x", 2, seq=2)).since == ns(14)
+    promised = [*both, write_to("x", 2, seq=2), write_to("y", 2.5, seq=2)]
+    assert state_at(5.4, *promised).state == "delivering"
+    assert state_at(5.6, *promised).state == "silent"
+    assert state_at(5.6, *promised).since == ns(2.5)
+    # A write that was under way when the mark was acknowledged promises nothing.
+    overlapping = [*both, write_to("x", 2, seq=2), write_to("y", 2.5, seq=2, took=0.6)]
+    assert state_at(6, *overlapping).state == "delivering"
+
+
+def test_a_shard_that_is_never_written_to_promises_by_its_no_op_alone() -> None:
+    progress = Progress(threshold=3.0, promise=3.0, shards=["x", "y"])
+    for one in [opened(0), *write_to("x", 1), *write_to("x", 2, seq=2)]:
+        progress.feed(one)
+    assert [state.state for state in progress.judge(ns(6.9), nothing)] == ["delivering"]
+    assert [state.state for state in progress.judge(ns(7.1), nothing)] == ["silent"]
 
 
 def test_time_excused_is_taken_off_the_silence() -> None:

@@ -1,4 +1,4 @@
-"""What looks on while a run goes: stream progress, canaries, `$currentOp`, pools, tokens; and the alarm made of them."""
+"""What looks on while a run goes: stream progress, canaries, `$currentOp`, pools, tokens; and the alarms."""
 
 from harness.watchers.alarms import Alarm
 from harness.watchers.progress import StreamState

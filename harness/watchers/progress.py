@@ -6,7 +6,7 @@ Pure: fed with the events of the history and asked at a time; knows no cluster, 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -18,14 +18,16 @@ THRESHOLD: Final = 3.0
 """Seconds without a delivery, while something is owed, after which a stream is suspected silent."""
 
 LATE: Final = 2.0
-"""Seconds from acknowledgement to delivery past which a stream lags. A stream merged over shards waits for the
-promise of the idle ones, which comes with the periodic no-op: up to 1 s is its normal."""
+"""Seconds from when a mark is due to its delivery past which a stream lags."""
+
+PROMISE: Final = 12.0
+"""Seconds after which a mark is due though another shard is idle: the default no-op interval, and its way here."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What is known of a stream now. `since` in ns of run time: for silent, the last delivery or the acknowledgement
-    of the oldest mark, whichever is later; for the others, when the state was entered."""
+    """What is known of a stream now. `since` in ns of run time: for silent, the last delivery or when the oldest mark
+    fell due, whichever is later; for the others, when the state was entered."""
 
     stream: str
     state: State
@@ -34,6 +36,23 @@ class StreamState:
     events: int
     quiet_for: float
     """Seconds since the last delivery, or since it was opened if there was none."""
+
+
+@dataclass(slots=True)
+class _Mark:
+    """An acknowledged write. Due at once on a single shard; a merged stream may only deliver it when every other
+    shard has promised to send nothing older, by a later write or by its periodic no-op."""
+
+    seq: int
+    acknowledged: int
+    promised: int
+    """When it falls due at the latest."""
+    due: int | None = None
+
+    def due_by(self, now: int) -> int | None:
+        if self.due is None and now >= self.promised:
+            self.due = self.promised
+        return self.due
 
 
 @dataclass(slots=True)
@@ -48,24 +67,40 @@ class _Stream:
     """When a mark was last delivered late."""
     newest: dict[Any, int] = field(default_factory=dict)
     """Per key the highest sequence delivered: an event may come before its write's acknowledgement."""
-    owed: dict[Any, deque[tuple[int, int]]] = field(default_factory=dict)
-    """Per key the acknowledged, undelivered (seq, acknowledged at)."""
+    owed: dict[Any, deque[_Mark]] = field(default_factory=dict)
+    """Per key the marks not delivered, oldest first."""
     outstanding: int = 0
     told: bool = False
     """Whether a state was reported yet; the first one always is."""
 
-    def oldest(self) -> int | None:
-        return min((marks[0][1] for marks in self.owed.values()), default=None)
+    def oldest(self, now: int) -> int | None:
+        """When the first mark fell due that is still owed."""
+        due = (marks[0].due_by(now) for marks in self.owed.values())
+        return min((one for one in due if one is not None), default=None)
 
 
 class Progress:
-    """Per stream the marks it owes. A mark is a write that was invoked after the stream was opened and is ok."""
+    """Per stream the marks it owes. A mark is a write that was invoked after the stream was opened and is ok.
 
-    def __init__(self, *, threshold: float = THRESHOLD, late: float = LATE) -> None:
+    `shards` are those that the streams are merged over, written to or not, by the names that the writes have.
+    """
+
+    def __init__(
+        self,
+        *,
+        threshold: float = THRESHOLD,
+        late: float = LATE,
+        promise: float = PROMISE,
+        shards: Iterable[str] = (),
+    ) -> None:
         self.threshold = threshold
         self.late = late
+        self._promise = int(promise * 1e9)
         self._streams: dict[str, _Stream] = {}
-        self._invoked: dict[Any, int] = {}
+        self._invoked: dict[Any, Event] = {}
+        self._promised: dict[str, int] = dict.fromkeys(shards, 0)
+        """Per shard when the latest of its acknowledged writes was invoked: all that was before has happened there."""
+        self._not_due: dict[str, deque[_Mark]] = {}
 
     def feed(self, event: Event) -> None:
         """Take in one event of the history; kinds it has no use for are passed over."""
@@ -73,7 +108,8 @@ class Progress:
             case "stream.event":
                 self._delivered(event)
             case "write.invoked":
-                self._invoked[event["key"]] = event.t
+                self._invoked[event["key"]] = event
+                self._promised.setdefault(event["shard"], 0)
             case "write.ok":
                 self._acknowledged(event)
             case "write.failed" | "write.unknown":
@@ -118,10 +154,10 @@ class Progress:
         return changed
 
     def _state(self, one: _Stream, now: int, excused: Callable[[int, int], float]) -> tuple[State, int]:
-        oldest = one.oldest()
+        oldest = one.oldest(now)
         recently = now - int(self.threshold * 1e9)
         if oldest is None:
-            if one.heard <= recently or one.events == 0:
+            if not one.outstanding and (one.heard <= recently or one.events == 0):
                 return "quiet", now
         else:
             since = max(oldest, one.heard)
@@ -138,7 +174,7 @@ class Progress:
         return "delivering", now
 
     def _owing(self, one: _Stream, now: int) -> float:
-        oldest = one.oldest()
+        oldest = one.oldest(now)
         return 0.0 if oldest is None else (now - max(oldest, one.heard)) / 1e9
 
     def _delivered(self, event: Event) -> None:
@@ -152,18 +188,32 @@ class Progress:
             return
         one.newest[key] = max(seq, one.newest.get(key, seq))
         marks = one.owed.get(key)
-        while marks and marks[0][0] <= seq:
-            _, acknowledged = marks.popleft()
+        while marks and marks[0].seq <= seq:
+            due = marks.popleft().due_by(event.t)
             one.outstanding -= 1
-            if (event.t - acknowledged) / 1e9 > self.late:
+            if due is not None and (event.t - due) / 1e9 > self.late:
                 one.late_at = event.t
         if marks is not None and not marks:
             del one.owed[key]
 
     def _acknowledged(self, event: Event) -> None:
         key, seq = event["key"], event["seq"]
-        invoked = self._invoked.pop(key, event.t)
+        invoked = self._invoked.pop(key, None)
+        if invoked is None:
+            return
+        mark = _Mark(seq, event.t, event.t + self._promise)
+        self._not_due.setdefault(invoked["shard"], deque()).append(mark)
+        self._promised[invoked["shard"]] = max(invoked.t, self._promised[invoked["shard"]])
+        self._fall_due(event.t)
         for one in self._streams.values():
-            if invoked >= one.opened and one.newest.get(key, seq - 1) < seq:
-                one.owed.setdefault(key, deque()).append((seq, event.t))
+            if invoked.t >= one.opened and one.newest.get(key, seq - 1) < seq:
+                one.owed.setdefault(key, deque()).append(mark)
                 one.outstanding += 1
+
+    def _fall_due(self, now: int) -> None:
+        """The marks for which every other shard has promised by now. On each shard they fall due in their order."""
+        for shard, marks in self._not_due.items():
+            promised = min((at for other, at in self._promised.items() if other != shard), default=now + 1)
+            while marks and (marks[0].acknowledged < promised or marks[0].due_by(now) is not None):
+                mark = marks.popleft()
+                mark.due = mark.due or now

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from clusters.topology import Role
 from harness.history import Event, Recorder
 from harness.watchers.alarms import OVERDUE, Alarm, Alarms, Evidence
 from harness.watchers.canary import Canary, Probe, View
@@ -29,9 +30,16 @@ TICK: Final = 0.1
 HEAD_START: Final = 1.5
 """Seconds before the threshold from which the members are asked more often: the evidence is there when it passes."""
 
+PROMISED: Final = 2.0
+"""Seconds past the no-op interval by which a no-op has been written, replicated and read by every stream. The
+interval is counted from the last write, so that a shard fallen idle takes up to twice as long as it says."""
+
 
 class Watchers:
-    """`threshold` in seconds; `noop_interval` as the members run with (`periodicNoopIntervalSecs`)."""
+    """`threshold` in seconds; `noop_interval` as the members run with (`periodicNoopIntervalSecs`).
+
+    A shard is taken to be called like its set, in the writes as in `members`.
+    """
 
     def __init__(
         self,
@@ -46,7 +54,11 @@ class Watchers:
     ) -> None:
         self._recorder = recorder
         self._pulse = Pulse()
-        self._progress = Progress(threshold=threshold)
+        self._progress = Progress(
+            threshold=threshold,
+            promise=noop_interval + PROMISED,
+            shards={member.set_name for member in members if member.role is Role.SHARD},
+        )
         self._load = Load()
         self._tokens = Tokens(window=noop_interval + 2.0)
         self._alarms = Alarms(members, threshold=threshold)

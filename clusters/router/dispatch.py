@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -14,16 +15,19 @@ from clusters.router.forbidden import names_collection
 from clusters.router.listings import Listings
 from clusters.router.members import Members
 from clusters.router.passing import Passing
-from clusters.router.replies import encode_reply, error_document, moved_document
+from clusters.router.replies import UNKNOWN_ERROR, encode_reply, error_document, moved_document
 from clusters.router.rewrite import elements, number
 from clusters.router.router_host import failed
 from clusters.router.server import Client
 from clusters.router.status import KIND, Counts, Status
 from clusters.router.writes import Writes
+from clusters.wire.connection import CommandFailed
 from clusters.wire.message import OP_QUERY, Message, decode, encode_op_reply
 
 _Bytes = Callable[[Message], Awaitable[bytes]]
 _Document = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
+
+log = logging.getLogger("mongofault.router")
 
 _HELLO: Final = frozenset(("hello", "isMaster", "ismaster"))
 
@@ -109,19 +113,24 @@ class Dispatch:
             return self._hello(client, message)
         if message.op == OP_QUERY:
             raise RouterError(352, "UnsupportedOpQueryCommand", f"{command!r} came as OP_QUERY; send OP_MSG")
-        body = message.body
-        if any(one in body for one in refusals.TRANSACTION_FIELDS) and _in_transaction(message):
-            raise refusals.transaction()
+        refusal = refusals.common(message)
+        if refusal is not None:
+            raise refusal
         in_bytes = self._bytes.get(command)
         if in_bytes is not None:
             return await in_bytes(message)
         in_document = self._documents.get(command)
         if in_document is None:
             raise refusals.unknown(command)
-        return self._reply(await in_document(message.document()), message)
+        try:
+            return self._reply(await in_document(message.document()), message)
+        except KeyError as error:
+            raise RouterError(40414, "Location40414", f"{command} needs the field {error}, which is missing") from error
 
     def error(self, error: Exception, message: Message | None, request_id: int) -> bytes:
         document = error_document(error)
+        if document.get("code") == UNKNOWN_ERROR and not isinstance(error, CommandFailed):
+            log.error("%s failed", "a request" if message is None else message.command, exc_info=error)
         if message is not None and message.op == OP_QUERY:
             return encode_op_reply(document, response_to=request_id)
         return encode_reply(document, request_id, self._members.monitor.cluster_time())
@@ -144,6 +153,8 @@ class Dispatch:
             command = message.document()
             first = _first_stage(command)
             if first == "$changeStream":
+                if command.get("explain"):
+                    raise refusals.explain()
                 return self._reply(await self._streams.open(command), message)
             if first == "$currentOp":
                 return self._reply(await self._current_op.aggregate(command), message)
@@ -213,7 +224,3 @@ def _first_stage(command: Mapping[str, Any]) -> str:
     if isinstance(pipeline, list) and pipeline and isinstance(pipeline[0], Mapping):
         return next(iter(pipeline[0]), "")
     return ""
-
-
-def _in_transaction(message: Message) -> bool:
-    return any(one.name in ("startTransaction", "autocommit") for one in elements(message.body))

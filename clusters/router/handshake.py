@@ -12,6 +12,8 @@ from typing import Any, Final
 MAX_WIRE_VERSION: Final = 17
 """6.0."""
 MAX_WRITE_BATCH: Final = 100_000
+MAX_MESSAGE_BYTES: Final = 47_000_000
+"""A little less than a server's 48,000,000: a message grows on its way (a longer name, versions, statement ids)."""
 
 
 def hello(command: Mapping[str, Any], *, legacy: bool, connection_id: int) -> dict[str, Any]:
@@ -20,7 +22,7 @@ def hello(command: Mapping[str, Any], *, legacy: bool, connection_id: int) -> di
         "ismaster" if legacy else "isWritablePrimary": True,
         "msg": "isdbgrid",
         "maxBsonObjectSize": 16 * 1024 * 1024,
-        "maxMessageSizeBytes": 48_000_000,
+        "maxMessageSizeBytes": MAX_MESSAGE_BYTES,
         "maxWriteBatchSize": MAX_WRITE_BATCH,
         "localTime": datetime.datetime.now(datetime.UTC),
         "logicalSessionTimeoutMinutes": 30,

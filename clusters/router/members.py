@@ -25,6 +25,8 @@ DDL_DEADLINE: Final = 120.0
 
 NOT_PRIMARY: Final = frozenset((10107, 13435, 13436, 189, 11602, 11600, 91))
 """The member is no writable primary (any more), or shuts down: ask the monitor for another."""
+AGAIN: Final = NOT_PRIMARY | {246}
+"""And SnapshotUnavailable, what a config primary just elected answers to a snapshot read."""
 
 
 def parse_set(text: str) -> tuple[str, list[str]]:
@@ -50,11 +52,13 @@ class Members:
 
     async def shards(self) -> Mapping[str, str]:
         """Shard name -> set name, read from config.shards now."""
+        found: dict[str, str] = {}
         for shard in await self.config_find("shards", {}):
             set_name, hosts = parse_set(shard["host"])
             self.monitor.watch_set(set_name, hosts)
-            self._shard_sets[shard["_id"]] = set_name
-        return dict(self._shard_sets)
+            found[shard["_id"]] = set_name
+        self._shard_sets = found
+        return found
 
     async def set_of(self, shard: str) -> str:
         """The replica set of a shard, or of the config servers."""
@@ -87,8 +91,9 @@ class Members:
             try:
                 return await self._config_find(find)
             except (ConnectionLost, DeadlinePassed, CommandFailed) as error:
-                if last or (isinstance(error, CommandFailed) and error.code not in NOT_PRIMARY):
+                if last or (isinstance(error, CommandFailed) and error.code not in AGAIN):
                     raise
+                await asyncio.sleep(0.1)  # an election, or no majority-committed snapshot yet: nobody tells when
         raise AssertionError("the last try returns or raises")
 
     async def _config_find(self, find: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from clusters.router.errors import RouterError
+from clusters.router.rewrite import elements, number
+from clusters.wire.message import Message
 
-TRANSACTION_FIELDS: Final = (b"startTransaction\x00", b"autocommit\x00")
-"""As bytes, to be looked for in a message before it is read."""
+
+def common(message: Message) -> RouterError | None:
+    """What no command may ask for: a transaction, or the strict Stable API."""
+    body = message.body
+    # A byte search spares walking almost every message; what it finds may stand deeper, in somebody's document.
+    if not any(one in body for one in _LOOKED_FOR):
+        return None
+    for element in elements(body):
+        if element.name in ("startTransaction", "autocommit"):
+            return transaction()
+        if element.name == "apiStrict" and number(body, element):
+            return strict_api()
+    return None
+
+
+_LOOKED_FOR: Final = (b"startTransaction\x00", b"autocommit\x00", b"apiStrict\x00")
 
 _AUTHENTICATION: Final = frozenset(
     ("saslStart", "saslContinue", "authenticate", "getnonce", "logout", "createUser", "updateUser", "dropUser",
@@ -69,8 +84,6 @@ def collectionless(pipeline: Any) -> RouterError:
     )
 
 
-def stable_api(command: Mapping[str, Any]) -> RouterError | None:
-    """The `cluster*` names are in no version of the Stable API, so a declared one cannot be kept to."""
-    if "apiVersion" not in command:
-        return None
-    return RouterError(322, "APIVersionError", "the stand-in router does not know the Stable API; connect without it")
+def strict_api() -> RouterError:
+    """The `cluster*` names are in no version of the Stable API: a server refuses them under apiStrict (323)."""
+    return RouterError(323, "APIStrictError", "the stand-in router cannot keep to apiStrict: true; leave it out")

@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from bson.errors import BSONError
+
 from clusters.router.batch import MOVES_DOCUMENT, WOULD_CHANGE_OWNING_SHARD
 from clusters.router.errors import RouterError
 from clusters.wire.connection import CommandFailed, ConnectionLost
 from clusters.wire.message import Message, ProtocolError, encode_body, encode_document, next_request_id
+
+UNKNOWN_ERROR: Final = 8
+"""A fault of the router's own: its log has the traceback."""
 
 _OPERATION_TIME: Final = b"\x11operationTime\x00"
 _CLUSTER_TIME: Final = b"\x03$clusterTime\x00"
@@ -40,10 +45,12 @@ def error_document(error: Exception) -> dict[str, Any]:
         return RouterError(6, "HostUnreachable", str(error)).reply()
     if isinstance(error, TimeoutError):
         return RouterError(89, "NetworkTimeout", str(error) or "a member did not answer in time").reply()
+    if isinstance(error, BSONError):
+        return RouterError(22, "InvalidBSON", str(error)).reply()
     if isinstance(error, ProtocolError):
         return RouterError(9, "FailedToParse", str(error)).reply()
     text = f"the stand-in router failed on this command ({type(error).__name__}: {error}); its log says where"
-    return RouterError(8, "UnknownError", text).reply()
+    return RouterError(UNKNOWN_ERROR, "UnknownError", text).reply()
 
 
 def passed_on(reply: Message) -> bytes:

@@ -150,11 +150,7 @@ class Client(asyncio.Protocol):
         self.message, self.since = message, time.monotonic()
         try:
             reply = await self._router.answer(self, message)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
-            if not isinstance(error, RouterError | OSError):
-                log.debug("client %s: %s", self.peer, message.command, exc_info=error)
             reply = self._router.error(error, message, request_id)
         finally:
             self.message = None

@@ -25,6 +25,10 @@ from clusters.wire.message import decode
 Values = tuple[Any, ...]
 
 MISSING: Final = object()
+_WANTED: Final = (
+    "on a sharded collection must contain an exact match on _id or the shard key (the stand-in router does not target"
+    " ranges):"
+)
 
 
 class NotTargeted(RouterError):
@@ -53,7 +57,7 @@ def update_shards(table: Table, statement: Mapping[str, Any]) -> tuple[str, ...]
         identity = _equalities(query).get("_id", MISSING)
         replacement = dict(change) if identity is MISSING else {"_id": identity, **change}
         return (table.owner(_key_of_document(table, replacement)),)
-    return _by_id(table, query, "A {multi:false} update")
+    return _by_id(table, query, NotTargeted(72, "InvalidOptions", f"A {{multi:false}} update {_WANTED} {_key(table)}"))
 
 
 def delete_shards(table: Table, statement: Mapping[str, Any]) -> tuple[str, ...]:
@@ -63,7 +67,9 @@ def delete_shards(table: Table, statement: Mapping[str, Any]) -> tuple[str, ...]
     values = key_in_query(table, statement["q"], statement.get("collation"))
     if values is not None:
         return (table.owner(values),)
-    return _by_id(table, statement["q"], "A single delete")
+    return _by_id(
+        table, statement["q"], NotTargeted(61, "ShardKeyNotFound", f"A single delete {_WANTED} {_key(table)}")
+    )
 
 
 def find_and_modify_shard(table: Table, command: Mapping[str, Any]) -> str:
@@ -88,16 +94,11 @@ def key_in_query(table: Table, query: Mapping[str, Any], collation: Mapping[str,
     return values
 
 
-def _by_id(table: Table, query: Mapping[str, Any], what: str) -> tuple[str, ...]:
+def _by_id(table: Table, query: Mapping[str, Any], otherwise: NotTargeted) -> tuple[str, ...]:
     identity = _equalities(query).get("_id", MISSING)
     if identity is not MISSING or len(table.shards) == 1:
         return table.shards
-    raise NotTargeted(
-        72,
-        "InvalidOptions",
-        f"{what} on a sharded collection must contain an exact match on _id or on the shard key {_key(table)}; "
-        "the stand-in router does not target ranges",
-    )
+    raise otherwise
 
 
 def _equalities(query: Mapping[str, Any]) -> dict[str, Any]:

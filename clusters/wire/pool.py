@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from clusters.wire.connection import Connection
 
-IDLE_KEPT = 16
+IDLE_KEPT = 128
 """Connections kept per host when they are given back; more than this many are closed."""
 
 

@@ -91,6 +91,12 @@ def test_an_alarm_after_the_release_on_a_stream_still_silent_is_not_false() -> N
     assert alarms.check(history.events()).valid is True
 
 
+def test_a_false_alarm_that_is_completed_is_one_false_alarm() -> None:
+    history = _alarmed(a_run(), 10.0)
+    _alarmed(history, 10.4, waits_for="shard0-2", update=True)
+    assert alarms.check(history.events()).evidence["false"] == 1
+
+
 def test_in_a_run_without_a_fault_every_alarm_is_false() -> None:
     history = _alarmed(a_run(silent={"s1": [(6.3, 11.0)]}, fault=False), 9.9)
     finding = alarms.check(history.events())

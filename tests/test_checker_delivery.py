@@ -130,6 +130,25 @@ def test_a_refused_write_that_is_sent_again_and_acknowledged_is_required() -> No
     assert delivery.check(_whole(history)).valid is True
 
 
+def test_a_refused_write_that_is_sent_again_without_an_answer_may_come() -> None:
+    history = History()
+    history.opened(1.0, "s1")
+    history.write(2.0, "k1", 1, outcome="failed")
+    history.write(3.0, "k1", 1, outcome=None)
+    history.event(3.1, "s1", "k1", 1)
+    assert delivery.check(_whole(history)).valid is True
+
+
+@pytest.mark.parametrize("again", ["ok", "unknown", "failed"])
+def test_a_write_once_acknowledged_stays_required_and_counts_once(again: str) -> None:
+    history = History()
+    history.opened(1.0, "s1")
+    history.write(2.0, "k1", 1)
+    history.write(3.0, "k1", 1, outcome=again)
+    finding = delivery.check(_whole(history))
+    assert finding.evidence["problems"] == ["stream s1: event (key 'k1', seq 1) missing; acknowledged at 2.010 s"]
+
+
 def test_a_refusal_does_not_undo_an_earlier_unknown_outcome() -> None:
     history = History()
     history.opened(1.0, "s1")
@@ -179,6 +198,22 @@ def test_exactness_holds_over_resumes_of_driver_and_consumer() -> None:
     assert delivery.check(_whole(history)).valid is True
 
 
+def test_a_stream_that_was_closed_and_opened_again_is_judged_to_the_end() -> None:
+    history = _two_writes()
+    history.event(2.1, "s1", "k1", 1)
+    history.closed(2.3, "s1", "closed by the driver after an error")
+    history.opened(2.5, "s1", resumed=True)
+    finding = delivery.check(_whole(history))
+    assert finding.evidence["problems"] == ["stream s1: event (key 'k1', seq 2) missing; acknowledged at 3.010 s"]
+
+
+def test_a_write_acknowledged_after_the_stream_was_closed_at_the_end_of_the_run_is_not_required() -> None:
+    history = _two_writes()
+    history.event(2.1, "s1", "k1", 1)
+    history.closed(3.005, "s1")
+    assert delivery.check(_whole(history)).valid is True
+
+
 def test_a_stream_opened_anew_without_resuming_misses_what_came_in_between() -> None:
     history = _two_writes()
     history.closed(1.5, "s1", "invalidated")
@@ -207,6 +242,15 @@ def test_a_gap_is_a_loss_even_on_a_stream_closed_early() -> None:
     finding = delivery.check(_whole(history))
     assert finding.valid is False
     assert finding.evidence["streams"][0]["gaps"] == 1
+
+
+def test_an_event_before_one_of_an_overlapping_write_may_still_be_to_come() -> None:
+    history = History()
+    history.opened(1.0, "s1")
+    history.write(2.0, "k1", 1, after=2.0)
+    history.write(3.0, "k1", 2, after=0.1)
+    history.event(3.2, "s1", "k1", 2)
+    assert delivery.check(history.events()).valid == "unknown"
 
 
 @pytest.mark.parametrize("ended", [INTERRUPTED, "failed", None])

@@ -40,6 +40,15 @@ def test_the_time_from_the_release_to_the_first_event_and_to_having_caught_up_is
     assert finding.evidence["slowest_caught_up"] == rows["s2"]["caught_up"]
 
 
+def test_a_stream_has_caught_up_with_the_last_event_of_its_backlog_and_not_before() -> None:
+    history = a_run(streams=["s1"], no_writes=[(6.0, 20.0)])
+    for seq in (100, 101, 102):
+        history.write(7.0 + seq / 100, "shard0-k0", seq)
+        history.event(18.1 + (seq - 99), "s1", "shard0-k0", seq)
+    [row] = recovery.check(history.events()).evidence["streams"]
+    assert (row["backlog"], row["first_event"], row["caught_up"]) == (3, 1.0, 3.0)
+
+
 def test_a_stream_without_a_backlog_had_caught_up_at_the_release() -> None:
     finding = recovery.check(a_run(no_writes=[(17.9, 18.3)]).events())
     assert finding.evidence["streams"][0]["backlog"] == 0

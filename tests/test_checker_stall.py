@@ -213,6 +213,7 @@ def test_the_longest_hanging_getmore_is_evidence_and_currentop_goes_before_the_r
         (8.0, 7, 1.9, "currentOp"),
         (12.0, 7, 5.9, "currentOp"),
         (17.5, 7, 11.2, "currentOp"),
+        (17.9, 7, 3.0, "currentOp"),
         (18.0, 3, 11.7, "router"),
         (10.0, 8, 0.4, "currentOp"),
     ]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 import pytest
@@ -273,6 +274,15 @@ def test_while_a_fault_is_not_healed_what_is_outstanding_is_unknown() -> None:
     assert "fault f1 was not healed" in finding.evidence["doubts"][0]
 
 
+def test_a_stream_whose_opening_is_not_recorded_is_not_vouched_for() -> None:
+    history = History()
+    history.write(2.0, "k1", 1)
+    history.event(2.1, "s1", "k1", 1)
+    finding = delivery.check(_whole(history))
+    assert finding.valid == "unknown"
+    assert finding.evidence["doubts"] == ["stream s1: has events, but its opening is not in the record"]
+
+
 def test_without_any_stream_nothing_is_known() -> None:
     history = History()
     history.write(2.0, "k1", 1)
@@ -294,6 +304,21 @@ def test_many_problems_are_counted_and_not_all_spelled_out() -> None:
     finding = delivery.check(_whole(history))
     assert finding.evidence["problem_count"] == 500
     assert len(finding.evidence["problems"]) == delivery.PROBLEMS_SHOWN
+
+
+def test_a_great_many_problems_take_no_longer_than_none() -> None:
+    """Every event doubled: a sentence names the first delivery, which must not be looked for each time."""
+    history = History()
+    history.opened(1.0, "s1")
+    for seq in range(20_000):
+        history.write(2.0 + seq / 1000, "k1", seq, after=0.0001)
+        history.event(30.0 + seq / 1000, "s1", "k1", seq)
+        history.event(60.0 + seq / 1000, "s1", "k1", seq)
+    events = _whole(history)
+    start = time.perf_counter()
+    finding = delivery.check(events)
+    assert time.perf_counter() - start < 2.0
+    assert finding.evidence["problem_count"] == 20_000
 
 
 @st.composite

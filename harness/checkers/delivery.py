@@ -13,11 +13,12 @@ one of the same document came), and the finding is unknown if anything else is o
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any
 
-from harness.checkers.columns import FAILED, NEVER, OK, UNKNOWN, Stream
+from harness.checkers.columns import FAILED, NEVER, OK, UNKNOWN, Stream, Writes
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest, fold
@@ -33,27 +34,64 @@ PROBLEMS_SHOWN = 100
 
 @dataclass(slots=True)
 class _Tally:
-    stream: str
+    """What is wrong with one stream: indexes of writes that are missing, positions of deliveries that should not be."""
+
+    stream: Stream
+    writes: Writes
     required: int = 0
-    delivered: int = 0
-    gaps: list[str] = field(default_factory=list)
-    tail: list[str] = field(default_factory=list)
-    doubled: list[str] = field(default_factory=list)
-    out_of_order: list[str] = field(default_factory=list)
-    unexpected: list[str] = field(default_factory=list)
+    gaps: list[int] = field(default_factory=list)
+    tail: list[int] = field(default_factory=list)
+    doubled: list[int] = field(default_factory=list)
+    out_of_order: list[tuple[int, int]] = field(default_factory=list)
+    """With the index of the later write that came before."""
+    unexpected: list[int] = field(default_factory=list)
     judged_to_the_end: str | None = None
     """None, or why its last events may still have been to come."""
 
     @property
-    def problems(self) -> list[str]:
-        missing = self.gaps if self.judged_to_the_end else self.gaps + self.tail
-        return missing + self.doubled + self.out_of_order + self.unexpected
+    def missing(self) -> list[int]:
+        return self.gaps if self.judged_to_the_end else self.gaps + self.tail
+
+    @property
+    def problem_count(self) -> int:
+        return len(self.missing) + len(self.doubled) + len(self.out_of_order) + len(self.unexpected)
+
+    def sentences(self) -> Iterator[str]:
+        """The problems in words, what is lost first. Made one by one: there may be as many as there are events."""
+        stream, writes = self.stream, self.writes
+        of = f"stream {stream.name}: event"
+        for index in self.missing:
+            yield f"{of} {writes.name(index)} missing; acknowledged at {at(writes.ended[index])}"
+        for position in self.doubled:
+            index = stream.delivered[position]
+            first = at(stream.delivered_at[stream.delivered.index(index)])
+            yield f"{of} {writes.name(index)} doubled; delivered at {first} and at {at(stream.delivered_at[position])}"
+        for position, last in self.out_of_order:
+            name, delivered = writes.name(stream.delivered[position]), at(stream.delivered_at[position])
+            yield f"{of} {name} out of order; delivered at {delivered} after seq {writes.seq[last]}"
+        for position in self.unexpected:
+            index = stream.delivered[position]
+            refused = writes.outcome[index] == FAILED
+            yield f"{of} {writes.name(index)} delivered at {at(stream.delivered_at[position])} although " + (
+                f"the server refused the write at {at(writes.ended[index])}"
+                if refused
+                else "no such write is in the record"
+            )
+
+    def doubts(self) -> Iterator[str]:
+        if self.stream.opened < 0:
+            yield f"stream {self.stream.name}: has events, but its opening is not in the record"
+        if self.tail and self.judged_to_the_end:
+            yield (
+                f"stream {self.stream.name}: {len(self.tail)} events not delivered; "
+                f"not judged, because {self.judged_to_the_end}"
+            )
 
     def row(self) -> dict[str, Any]:
         return {
-            "stream": self.stream,
+            "stream": self.stream.name,
             "required": self.required,
-            "delivered": self.delivered,
+            "delivered": len(self.stream.delivered),
             "missing": len(self.gaps) + len(self.tail),
             "gaps": len(self.gaps),
             "doubled": len(self.doubled),
@@ -71,13 +109,10 @@ def examine(digest: Digest, context: Context | None = None) -> Finding:
     """`evidence.streams` has a row per stream; `problems` names at most PROBLEMS_SHOWN, `problem_count` says all."""
     open_end = incomplete(digest) or _unhealed(digest)
     tallies = [_tally(digest, stream, open_end) for stream in digest.streams.values()]
-    problems = [problem for tally in tallies for problem in tally.problems]
-    doubts = [
-        f"stream {tally.stream}: {len(tally.tail)} events not delivered; not judged, because {tally.judged_to_the_end}"
-        for tally in tallies
-        if tally.tail and tally.judged_to_the_end
-    ]
-    if not any(tally.required or tally.delivered for tally in tallies):
+    problem_count = sum(tally.problem_count for tally in tallies)
+    problems = islice(chain.from_iterable(tally.sentences() for tally in tallies), PROBLEMS_SHOWN)
+    doubts = [doubt for tally in tallies for doubt in tally.doubts()]
+    if not any(tally.required or tally.stream.delivered for tally in tallies):
         doubts += [open_end] if open_end else [] if digest.streams else ["no stream was opened"]
     outcome = digest.writes.outcome
     evidence: dict[str, Any] = {
@@ -86,13 +121,13 @@ def examine(digest: Digest, context: Context | None = None) -> Finding:
             "failed": outcome.count(FAILED),
             "unknown": outcome.count(UNKNOWN),
         },
-        "exact": sum(not (tally.problems or tally.tail) for tally in tallies),
+        "exact": sum(not (tally.problem_count or tally.tail) for tally in tallies),
         "streams": [tally.row() for tally in tallies],
-        "problem_count": len(problems),
-        "problems": problems[:PROBLEMS_SHOWN],
+        "problem_count": problem_count,
+        "problems": list(problems),
         "doubts": doubts,
     }
-    return Finding(NAME, False if problems else "unknown" if doubts else True, STATEMENT, evidence)
+    return Finding(NAME, False if problem_count else "unknown" if doubts else True, STATEMENT, evidence)
 
 
 def _unhealed(digest: Digest) -> str | None:
@@ -102,13 +137,11 @@ def _unhealed(digest: Digest) -> str | None:
 
 def _tally(digest: Digest, stream: Stream, open_end: str | None) -> _Tally:
     writes = digest.writes
-    tally = _Tally(stream.name, delivered=len(stream.delivered), judged_to_the_end=open_end)
+    tally = _Tally(stream, writes, judged_to_the_end=open_end)
     if stream.closed_early:
         tally.judged_to_the_end = f"it was closed at {at(stream.closed)} ({stream.closed_reason})"
-    if stream.opened < 0:
-        tally.judged_to_the_end = "its opening is not in the record"
     seen = bytearray(len(writes))
-    latest = _deliveries(digest, stream, tally, seen)
+    latest = _deliveries(tally, seen)
     opened = stream.opened if stream.opened >= 0 else digest.end
     closed = stream.closed if stream.closed >= 0 and not stream.closed_early else digest.end
     invoked, ended = writes.invoked, writes.ended
@@ -119,21 +152,18 @@ def _tally(digest: Digest, stream: Stream, open_end: str | None) -> _Tally:
         if not seen[index]:
             last = latest[writes.key[index]]
             followed = last >= 0 and writes.seq[last] > writes.seq[index] and invoked[last] > ended[index]
-            missing = tally.gaps if followed else tally.tail
-            missing.append(
-                f"stream {stream.name}: event {writes.name(index)} missing; acknowledged at {at(ended[index])}"
-            )
+            (tally.gaps if followed else tally.tail).append(index)
     return tally
 
 
-def _deliveries(digest: Digest, stream: Stream, tally: _Tally, seen: bytearray) -> array[int]:
+def _deliveries(tally: _Tally, seen: bytearray) -> array[int]:
     """Goes through what was delivered; gives, by key, the delivered write with the highest sequence, or -1."""
-    writes = digest.writes
+    writes = tally.writes
     keys, seqs, outcomes = writes.key, writes.seq, writes.outcome
     latest = array("l", [-1]) * len(writes.keys)
-    for position, index in enumerate(stream.delivered):
+    for position, index in enumerate(tally.stream.delivered):
         if seen[index]:
-            tally.doubled.append(_doubled(digest, stream, index, position))
+            tally.doubled.append(position)
             continue
         seen[index] = 1
         key = keys[index]
@@ -141,26 +171,7 @@ def _deliveries(digest: Digest, stream: Stream, tally: _Tally, seen: bytearray) 
         if last < 0 or seqs[index] > seqs[last]:
             latest[key] = index
         elif outcomes[index] == OK and writes.ended[index] < writes.invoked[last]:
-            tally.out_of_order.append(
-                f"stream {stream.name}: event {writes.name(index)} out of order; "
-                f"delivered at {at(stream.delivered_at[position])} after seq {seqs[last]}"
-            )
-        if outcomes[index] == FAILED:
-            tally.unexpected.append(
-                f"stream {stream.name}: event {writes.name(index)} delivered at {at(stream.delivered_at[position])} "
-                f"although the server refused the write at {at(writes.ended[index])}"
-            )
-        elif outcomes[index] == NEVER:
-            tally.unexpected.append(
-                f"stream {stream.name}: event {writes.name(index)} delivered at {at(stream.delivered_at[position])} "
-                "although no such write is in the record"
-            )
+            tally.out_of_order.append((position, last))
+        if outcomes[index] in (FAILED, NEVER):
+            tally.unexpected.append(position)
     return latest
-
-
-def _doubled(digest: Digest, stream: Stream, index: int, position: int) -> str:
-    first = stream.delivered.index(index)
-    return (
-        f"stream {stream.name}: event {digest.writes.name(index)} doubled; "
-        f"delivered at {at(stream.delivered_at[first])} and at {at(stream.delivered_at[position])}"
-    )

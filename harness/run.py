@@ -41,6 +41,8 @@ TRAFFIC_DEADLINE = 60.0
 CAUGHT_UP_DEADLINE = 90.0
 EVENTS_BEFORE_BREAK = 4
 """Events each stream must have delivered before the break, and once more after the tags were moved."""
+WRITES_BEFORE_BREAK = 10
+"""Acknowledged writes on each shard before the break; the writer goes round them evenly."""
 AFTERGLOW = 2.0
 """Seconds of traffic after recovery: a stream that moves again shows it on new events, not on the backlog alone."""
 POLL = 0.05
@@ -191,6 +193,7 @@ class _Course:
         writer = await self._writing(load, stack)
         if writer is not None:
             await self._delivering(streams)
+            await self._written(writer)
         await self._settled(ground, streams, writer, stack)
         target = await self._scenario.target(cluster) if self._parameters.fault != "none" else None
         await self._broken(ground, target, writer, watchers)
@@ -215,6 +218,17 @@ class _Course:
                 await asyncio.sleep(POLL)
 
         await _within(behind(), TRAFFIC_DEADLINE, "every stream delivers")
+
+    async def _written(self, writer: Writer) -> None:
+        """Until every shard acknowledged enough writes for the run to prove anything."""
+        shards = len({document.shard for document in writer.plan.documents})
+        wanted = WRITES_BEFORE_BREAK * shards
+
+        async def too_few() -> None:
+            while writer.counters.ok < wanted:  # noqa: ASYNC110
+                await asyncio.sleep(POLL)
+
+        await _within(too_few(), TRAFFIC_DEADLINE, f"{wanted} writes are acknowledged")
 
     async def _tagged(self, ground: _Ground, tags: stage.Tags, stack: AsyncExitStack) -> None:
         """Give members their tags. On a kept cluster they are put back at the end, and after a kill of this process."""

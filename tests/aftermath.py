@@ -33,8 +33,15 @@ class Place:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """`mongofault ARGUMENTS` as a process of its own, in a process group of its own."""
+        return self._start("-m", "harness", *arguments)
+
+    def python(self, script: str) -> subprocess.Popen[str]:
+        """A Python script in the same way."""
+        return self._start("-c", script)
+
+    def _start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "harness", *arguments],
+            [sys.executable, *arguments],
             cwd=self.root,
             env=self.environment,
             stdin=subprocess.DEVNULL,

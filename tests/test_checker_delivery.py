@@ -315,9 +315,9 @@ def test_a_great_many_problems_take_no_longer_than_none() -> None:
         history.event(30.0 + seq / 1000, "s1", "k1", seq)
         history.event(60.0 + seq / 1000, "s1", "k1", seq)
     events = _whole(history)
-    start = time.perf_counter()
+    start = time.process_time()
     finding = delivery.check(events)
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
     assert finding.evidence["problem_count"] == 20_000
 
 

@@ -51,7 +51,7 @@ def decode(document: bytes | memoryview) -> dict[str, Any]:
 
 
 def encode_document(document: Mapping[str, Any]) -> bytes:
-    """A dict as BSON; field order is kept."""
+    """A dict as BSON; field order is kept, but for a top-level `_id`, which `bson` puts first."""
     return bson.encode(document, codec_options=CODEC)
 
 

@@ -1,0 +1,98 @@
+"""Rewriting commands as bytes gives what decoding, changing and encoding again would give."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import bson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bson_values import documents, names, repeatedly, values
+from clusters.router.rewrite import array_documents, elements, keys_anywhere, number, rename_first, without
+from clusters.wire.message import CODEC, ProtocolError, encode_document
+
+
+def decoded_keys(value: Any) -> list[str]:
+    """Every field name, by way of the decoder."""
+    if isinstance(value, dict):
+        return [name for key, inner in value.items() for name in (key, *decoded_keys(inner))]
+    if isinstance(value, list):
+        return [name for index, inner in enumerate(value) for name in (str(index), *decoded_keys(inner))]
+    if isinstance(value, bson.Code) and value.scope is not None:
+        return decoded_keys(value.scope)
+    return []
+
+
+@repeatedly
+@given(names, values, documents, names)
+def test_renaming_the_command_is_decoding_and_encoding_under_the_new_name(
+    old: str, value: Any, rest: dict[str, Any], new: str
+) -> None:
+    rest.pop(old, None)
+    rest.pop(new, None)
+    raw = encode_document({old: value, **rest})
+    assert rename_first(raw, new) == encode_document({new: value, **rest})
+
+
+@repeatedly
+@given(documents, st.data())
+def test_dropping_fields_is_decoding_and_encoding_without_them(document: dict[str, Any], data: st.DataObject) -> None:
+    dropped = data.draw(st.sets(st.sampled_from(sorted(document)))) if document else set()
+    added = data.draw(documents)
+    kept = {name: value for name, value in document.items() if name not in dropped}
+    assert without(encode_document(document), dropped) == encode_document(kept)
+    extra = {name: value for name, value in added.items() if name not in kept}
+    raw = without(encode_document(document), dropped, append=encode_document(extra))
+    assert raw == encode_document({**kept, **extra})
+
+
+@repeatedly
+@given(documents)
+def test_walking_finds_every_element_where_it_is(document: dict[str, Any]) -> None:
+    raw = encode_document(document)
+    found = list(elements(raw))
+    assert [one.name for one in found] == list(document)
+    parts = b"".join(raw[one.start : one.end] for one in found)
+    assert parts == raw[4:-1]
+
+
+@repeatedly
+@given(documents)
+def test_keys_are_found_at_any_depth(document: dict[str, Any]) -> None:
+    assert list(keys_anywhere(encode_document(document))) == decoded_keys(document)
+
+
+@repeatedly
+@given(documents, st.integers(0, 200), st.integers(0, 255))
+def test_damaged_bytes_are_a_protocol_error_and_nothing_else(document: dict[str, Any], at: int, byte: int) -> None:
+    raw = bytearray(encode_document(document))
+    raw[at % len(raw)] = byte
+    with contextlib.suppress(ProtocolError):
+        list(keys_anywhere(bytes(raw)))
+
+
+@pytest.mark.parametrize("raw", [b"", b"\x05\x00\x00", b"\x06\x00\x00\x00\x00", b"\x05\x00\x00\x00\x01", b"\xff" * 8])
+def test_what_is_no_document_is_a_protocol_error(raw: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        list(elements(raw))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(1, 1), (2**40, 2**40), (1.9, 1), (True, 1), (False, 0), (float("inf"), None), ("1", None), (None, None)],
+)
+def test_a_number_is_read_from_any_numeric_type(value: Any, expected: int | None) -> None:
+    raw = encode_document({"a": value})
+    assert number(raw, next(elements(raw))) == expected
+
+
+def test_an_array_of_documents_is_split_into_its_bytes() -> None:
+    raw = encode_document({"documents": [{"a": 1}, {"b": [1, 2]}]})
+    parts = array_documents(raw, next(elements(raw)))
+    assert [bson.decode(one, CODEC) for one in parts] == [{"a": 1}, {"b": [1, 2]}]
+    other = encode_document({"documents": [{"a": 1}, 5]})
+    with pytest.raises(ProtocolError, match="array of documents"):
+        array_documents(other, next(elements(other)))

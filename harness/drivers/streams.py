@@ -238,19 +238,23 @@ class Streams:
             asyncio.create_task(consumer.consume(self._stopping), name=f"stream {name}")
             for name, consumer in self.consumers.items()
         ]
+        all_open = asyncio.gather(*(consumer.opened.wait() for consumer in self.consumers.values()))
         try:
-            async with asyncio.timeout(deadline):
-                await asyncio.gather(*(consumer.opened.wait() for consumer in self.consumers.values()))
-        except TimeoutError as error:
-            waiting = [one for one in self.consumers.values() if not one.opened.is_set()]
-            await self.stop()
-            raise StreamsNotOpen(
-                f"{len(waiting)} of {len(self.consumers)} streams not open within {deadline:g} s, "
-                f"first {waiting[0].name}: {waiting[0].last_error}"
-            ) from error
+            # A consumer only ends by itself when something is wrong with it: no use in waiting on then.
+            await asyncio.wait([all_open, *self._tasks], timeout=deadline, return_when=asyncio.FIRST_COMPLETED)
+            if all_open.done():
+                return
         except asyncio.CancelledError:
             await self.stop()
             raise
+        finally:
+            all_open.cancel()
+        waiting = [one for one in self.consumers.values() if not one.opened.is_set()]
+        await self.stop()
+        raise StreamsNotOpen(
+            f"{len(waiting)} of {len(self.consumers)} streams not open within {deadline:g} s, "
+            f"first {waiting[0].name}: {waiting[0].last_error}"
+        )
 
     async def stop(self, *, deadline: float = 5.0) -> None:
         """Close all streams and clients within about `deadline` seconds, also if router and members are frozen.

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from clusters.topology import Role
+from harness.drivers.errors import one_line
 from harness.history import Event, Recorder
 from harness.watchers.alarms import OVERDUE, Alarm, Alarms, Evidence
 from harness.watchers.canary import Canary, Probe, View
@@ -74,14 +75,17 @@ class Watchers:
         self._task = asyncio.create_task(self._watch(), name="watchers")
 
     async def stop(self) -> None:
-        """Within a second or so, also with frozen members. Raises what ended a watcher out of turn."""
+        """Within a second or so, also with frozen members. Raises what ended the watchers out of turn."""
         task, self._task = self._task, None
         if task is None:
             return
         task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await asyncio.wait([task])
         await asyncio.gather(self._canary.close(), self._currentop.close(), self._pools.close())
+        if not task.cancelled() and (error := task.exception()) is not None:
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
+            raise RuntimeError(f"the watchers ended out of turn: {one_line(error)}") from error
 
     def states(self) -> Mapping[str, StreamState]:
         """The streams as they are now."""

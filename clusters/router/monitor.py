@@ -232,5 +232,10 @@ def _state(hello: Mapping[str, Any]) -> str:
     return ("secondary" if hello.get("secondary") else "neither") + (f" {_text(tags)}" if tags else "")
 
 
-def _text(document: Mapping[str, Any]) -> str:
-    return "{" + ", ".join(f"{key}: {value}" for key, value in document.items()) + "}"
+def _text(value: Any) -> str:
+    """As a person writes it: {mode: secondary, tags: [{dc: a}]}."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_text(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_text(one) for one in value) + "]"
+    return str(value)

@@ -16,8 +16,7 @@ from clusters.router.listings import Listings
 from clusters.router.members import Members
 from clusters.router.passing import Passing
 from clusters.router.replies import UNKNOWN_ERROR, encode_reply, error_document, moved_document
-from clusters.router.rewrite import elements, number
-from clusters.router.router_host import failed
+from clusters.router.rewrite import elements, failed, number
 from clusters.router.server import Client
 from clusters.router.status import KIND, Counts, Status
 from clusters.router.writes import Writes

@@ -16,8 +16,8 @@ from clusters.router.errors import RouterError
 from clusters.router.members import COMMAND_DEADLINE
 from clusters.router.order import value_key
 from clusters.router.replies import passed_on
-from clusters.router.rewrite import elements, number
-from clusters.router.router_host import RouterHost, failed
+from clusters.router.rewrite import elements, failed, number
+from clusters.router.router_host import RouterHost
 from clusters.wire.connection import CommandFailed, ConnectionLost
 from clusters.wire.message import Message, decode, encode_body
 from clusters.wire.pool import Pools

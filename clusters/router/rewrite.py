@@ -126,6 +126,14 @@ def number(raw: bytes, element: Element) -> int | None:
     return None
 
 
+def failed(reply: bytes) -> bool:
+    """Whether a reply's body is that of a failed command. `ok` comes first in most of them, not in findAndModify's."""
+    for element in elements(reply):
+        if element.name == "ok":
+            return number(reply, element) != 1
+    return True
+
+
 def rename_first(raw: bytes, name: str) -> bytes:
     """The same document with its first field, a command's name, called `name`."""
     end = raw.index(b"\x00", 5)

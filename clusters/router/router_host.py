@@ -13,6 +13,7 @@ from typing import Any, Final
 from clusters.router.catalog import STALE
 from clusters.router.errors import RouterError
 from clusters.router.forbidden import as_itself, to_cluster_form
+from clusters.router.rewrite import failed
 from clusters.wire.connection import CommandFailed, ConnectionLost
 from clusters.wire.message import Message, decode, encode, next_request_id
 from clusters.wire.pool import Pool
@@ -30,14 +31,6 @@ COMPUTED: Final = frozenset(
      "$count", "$unwind", "$replaceRoot", "$replaceWith")
 )  # fmt: skip
 """Stages that need nothing but the documents they get."""
-
-_FAILED_HEAD: Final = b"\x01ok\x00" + b"\x00" * 8
-"""How a failed command's reply begins: `ok: 0.0` is its first field."""
-
-
-def failed(body: bytes) -> bool:
-    """Whether a reply's body is that of a failed command."""
-    return body[4:16] == _FAILED_HEAD
 
 
 class RouterHost:

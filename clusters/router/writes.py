@@ -18,8 +18,7 @@ from clusters.router.batch import Batch, Tally, take_apart, write_concern
 from clusters.router.catalog import STALE, UNSHARDED, Catalog, Database, Table
 from clusters.router.errors import RouterError
 from clusters.router.members import CONFIG_SHARD, NOT_PRIMARY, Members
-from clusters.router.rewrite import without
-from clusters.router.router_host import failed
+from clusters.router.rewrite import failed, without
 from clusters.router.targeting import delete_shards, find_and_modify_shard, insert_shard, update_shards
 from clusters.wire.connection import ConnectionLost
 from clusters.wire.message import Message, decode, encode_body, encode_document

@@ -1,0 +1,155 @@
+"""Reads through the router, with an unchanged driver: batches, cursors, read preference, causality, aggregates."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from bson.int64 import Int64
+from pymongo import MongoClient
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import Secondary
+from pymongo.write_concern import WriteConcern
+
+from clusters.local import LocalCluster
+from clusters.wire.connection import CommandFailed
+from router_parts import DEADLINE, Orders, move_unseen, of_shard, orders, session, to_router
+
+pytestmark = pytest.mark.live
+
+COUNT = 600
+
+
+@pytest.fixture(scope="module")
+async def filled(sharded: LocalCluster) -> AsyncIterator[Orders]:
+    """COUNT documents, half of them on each shard, known to every secondary."""
+    async with orders(sharded) as collection:
+        everywhere = collection.with_options(write_concern=WriteConcern(3))
+        await everywhere.insert_many([{"_id": n, "region": n - COUNT // 2, "kind": n % 3} for n in range(COUNT)])
+        yield collection
+
+
+async def idle_cursors(cluster: LocalCluster, namespace: str) -> int:
+    """Cursors that lie open on any member of the shards."""
+    total = 0
+    for member in [*of_shard(cluster, "shard0"), *of_shard(cluster, "shard1")]:
+        async with member.client() as client:
+            stages: list[dict[str, Any]] = [
+                {"$currentOp": {"idleCursors": True}},
+                {"$match": {"type": "idleCursor", "ns": namespace}},
+            ]
+            total += len(await (await client.admin.aggregate(stages)).to_list())
+    return total
+
+
+async def test_a_find_in_many_batches_gives_every_document_once(filled: Orders) -> None:
+    found = [one["_id"] async for one in filled.find({}, batch_size=50)]
+    assert sorted(found) == list(range(COUNT))
+
+
+async def test_a_sort_holds_across_the_shards(filled: Orders) -> None:
+    found = [one["region"] async for one in filled.find({}, batch_size=70).sort("region", -1).skip(5).limit(400)]
+    assert found == list(range(COUNT // 2 - 6, COUNT // 2 - 406, -1))
+
+
+async def test_a_cursor_closed_half_way_is_gone_from_the_shards_too(sharded: LocalCluster, filled: Orders) -> None:
+    cursor = filled.find({}, batch_size=10)
+    await anext(cursor)
+    assert await idle_cursors(sharded, filled.full_name) == 2
+    await cursor.close()
+    assert await idle_cursors(sharded, filled.full_name) == 0
+    status = await filled.database.client.admin.command("mongofaultRouterStatus")
+    assert status["cursors"] == 0
+
+
+async def test_kill_cursors_says_what_was_there(sharded: LocalCluster, filled: Orders) -> None:
+    connection = await to_router(sharded)
+    name, lsid = filled.database.name, session()
+    opened = await connection.command(name, {"find": "orders", "batchSize": 2, "lsid": lsid})
+    identity = Int64(opened["cursor"]["id"])
+    kill = {"killCursors": "orders", "cursors": [identity, Int64(12345)]}
+    assert (await connection.command(name, kill))["cursorsKilled"] == [identity]
+    assert (await connection.command(name, kill))["cursorsNotFound"] == [identity, 12345]
+    with pytest.raises(CommandFailed) as caught:
+        await connection.command(name, {"getMore": identity, "collection": "orders", "lsid": lsid})
+    assert caught.value.code == 43
+    connection.close()
+
+
+async def test_read_preference_decides_which_members_answer(sharded: LocalCluster, filled: Orders) -> None:
+    async def queries() -> list[int]:
+        totals = []
+        for member in of_shard(sharded, "shard1"):
+            async with member.client() as client:
+                totals.append((await client.admin.command("serverStatus"))["opcounters"]["query"])
+        return totals
+
+    before = await queries()
+    secondary = filled.with_options(read_preference=Secondary(), read_concern=ReadConcern("majority"))
+    for region in range(20):
+        assert await secondary.find_one({"region": region}) is not None
+    primary, *secondaries = [after - old for after, old in zip(await queries(), before, strict=True)]
+    assert sum(secondaries) >= 20
+    assert primary < 20
+
+
+@pytest.mark.parametrize("retry_writes", [True, False])
+async def test_a_causal_session_reads_its_own_writes_on_secondaries(sharded: LocalCluster, retry_writes: bool) -> None:
+    async with orders(sharded, retryWrites=retry_writes) as collection:
+        client = collection.database.client
+        written = collection.with_options(write_concern=WriteConcern("majority"))
+        read = collection.with_options(read_preference=Secondary(), read_concern=ReadConcern("majority"))
+        async with client.start_session(causal_consistency=True) as chain, asyncio.timeout(DEADLINE):
+            for number in range(8):
+                region = number if number % 2 else -number
+                await written.insert_one({"_id": number, "region": region}, session=chain)
+                assert await read.find_one({"region": region, "_id": number}, session=chain) is not None
+                assert await read.count_documents({}, session=chain) == number + 1
+
+
+async def test_aggregate_count_and_distinct_cover_both_shards(filled: Orders) -> None:
+    groups = await (await filled.aggregate([{"$group": {"_id": "$kind", "n": {"$sum": 1}}}])).to_list()
+    assert {one["_id"]: one["n"] for one in groups} == {0: 200, 1: 200, 2: 200}
+    listed = await (await filled.aggregate([{"$match": {"kind": 1}}], batchSize=20)).to_list()
+    assert len(listed) == 200
+    assert await filled.count_documents({"region": {"$gte": 0}}) == COUNT // 2
+    assert await filled.count_documents({}, skip=10, limit=50) == 50
+    assert await filled.estimated_document_count() == COUNT
+    assert await filled.distinct("kind") == [0, 1, 2]
+    assert await filled.distinct("kind", {"region": {"$lt": -298}}) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([None, 1, [2, 1, []], [], "a"], [None, 1, 2, "a", []]), ([], []), ([[[1]]], [[1]])],
+)
+async def test_distinct_does_to_arrays_what_a_server_does(
+    sharded: LocalCluster, values: list[Any], expected: list[Any]
+) -> None:
+    async with orders(sharded) as collection:
+        documents = [{"region": n, "v": value} for n, value in enumerate(values)]
+        if documents:
+            await collection.insert_many([*documents, {"region": -1}])
+        assert await collection.distinct("v") == expected
+
+
+async def test_an_aggregate_finds_documents_that_moved_behind_the_routers_back(sharded: LocalCluster) -> None:
+    async with orders(sharded) as collection:
+        await collection.insert_many([{"region": n} for n in range(-10, 10)])
+        for lower in (-9, -6, -3):
+            await move_unseen(sharded, collection.full_name, lower, lower + 3, "shard1")
+            found = await (await collection.aggregate([{"$match": {"region": {"$lt": 0}}}])).to_list()
+            assert len(found) == 10
+            assert len(await collection.find({}).to_list()) == 20
+
+
+def test_the_synchronous_driver_needs_no_change_either(sharded: LocalCluster, filled: Orders) -> None:
+    with MongoClient[dict[str, Any]](sharded.uri, compressors="zlib") as client:
+        collection = client[filled.database.name].orders
+        assert len(list(collection.find({}, batch_size=100))) == COUNT
+        assert collection.find_one_and_update({"region": 7}, {"$set": {"seen": True}}) is not None
+        assert collection.count_documents({"seen": True}) == 1
+        assert client.server_info()["version"].startswith("6.")
+        assert client.is_mongos

@@ -241,7 +241,8 @@ class Streams:
         all_open = asyncio.gather(*(consumer.opened.wait() for consumer in self.consumers.values()))
         try:
             # A consumer only ends by itself when something is wrong with it: no use in waiting on then.
-            await asyncio.wait([all_open, *self._tasks], timeout=deadline, return_when=asyncio.FIRST_COMPLETED)
+            first: list[asyncio.Future[Any]] = [all_open, *self._tasks]
+            await asyncio.wait(first, timeout=deadline, return_when=asyncio.FIRST_COMPLETED)
             if all_open.done():
                 return
         except asyncio.CancelledError:

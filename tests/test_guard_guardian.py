@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from guard_parts import ROOT, python, sleeper, stopped, until
 
 from clusters.guard import (
     TOKEN_VARIABLE,
@@ -33,6 +32,7 @@ from clusters.guard import (
     state,
     survey,
 )
+from guard_parts import ROOT, python, sleeper, stopped, until
 
 CLEAN_UP = 5.0
 """Seconds after its owner's death within which nothing may be left."""
@@ -275,7 +275,9 @@ def test_a_dismissed_guardian_leaves_everything_as_it_is(tmp_path: Path) -> None
     assert guardian.alive()
     with sleeper() as child:
         ledger.open(KillProcess(identify(child.pid)))
-        guardian.dismiss()
+        begin = time.monotonic()
+        guardian.dismiss(deadline=30)
+        assert time.monotonic() - begin < 10
         assert not guardian.alive()
         guardian.dismiss()
         assert child.poll() is None
@@ -312,6 +314,7 @@ def test_a_guardian_keeps_nothing_of_its_owner(monkeypatch: pytest.MonkeyPatch) 
     try:
         assert TOKEN_VARIABLE.encode() not in (proc / "environ").read_bytes()
         assert (proc / "cwd").readlink() == Path("/")
+        until(lambda: len(list((proc / "fd").iterdir())) == 5, what="the closing of what it was started with")
         files = {fd.name: str(fd.readlink()) for fd in (proc / "fd").iterdir()}
         assert files.pop("0").startswith("pipe:")
         assert files.pop("1") == os.devnull

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-from guard_parts import python, sleeper, stopped, until
 
 from clusters.guard import (
     KillProcess,
@@ -30,6 +29,7 @@ from clusters.guard import (
     undo_all,
     undo_until_done,
 )
+from guard_parts import python, sleeper, stopped, until
 
 NOBODY = "127.0.0.1:1"
 HOPELESS = Reconfigure([NOBODY], "shard0", {NOBODY: {"priority": 1}})

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from guard_parts import python, sleeper, stopped, until
 
 from clusters.guard import find_by_token, identify, new_token, send_signal, state, wait_gone
+from guard_parts import python, sleeper, stopped, until
 
 LEADER_EXITS = """
 import ctypes, threading, time

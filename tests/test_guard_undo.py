@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guard_parts import sleeper, stopped, until
 
 from clusters.guard import (
     MARKER,
@@ -37,6 +36,7 @@ from clusters.guard import (
 )
 from clusters.guard.commands import put_back
 from clusters.guard.undo import kill
+from guard_parts import sleeper, stopped, until
 
 SOMEBODY = Process(1234, 5678, "a boot")
 ALL: list[Undo] = [
@@ -177,15 +177,37 @@ def test_what_is_no_directory_is_left_alone(tmp_path: Path, kind: str) -> None:
     assert path.exists()
 
 
-def test_a_removal_that_was_cut_off_can_be_taken_up_again(tmp_path: Path) -> None:
+def test_a_removal_that_is_cut_off_again_and_again_comes_to_its_end(tmp_path: Path) -> None:
     path = make_directory(tmp_path / "ours")
-    for number in range(100):
+    for number in range(1000):
         (path / str(number)).touch()
-    with pytest.raises(UndoFailed, match="not all of it"):
-        RemoveDirectory(str(path)).undo(-1)
-    assert (path / MARKER).exists()
+    undo = RemoveDirectory(str(path))
+    cut_off = 0
+    while path.exists():
+        try:
+            undo.undo(0.001 * cut_off)
+        except UndoFailed as error:
+            assert "not all of it" in str(error)
+            assert (path / MARKER).exists()
+            cut_off += 1
+    assert cut_off >= 1
+
+
+def test_the_marker_is_the_last_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make_directory(tmp_path / "ours")
+    for name in ("a", "b", "c", "d", "e", "f"):
+        (path / name).touch()
+    removed: list[str] = []
+    unlink = os.unlink
+
+    def recorded(name: str, *, dir_fd: int) -> None:
+        removed.append(name)
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", recorded)
     RemoveDirectory(str(path)).undo(5)
-    assert not path.exists()
+    assert len(removed) == 7
+    assert removed[-1] == MARKER
 
 
 def test_a_directory_that_was_made_but_not_marked_yet_goes(tmp_path: Path) -> None:

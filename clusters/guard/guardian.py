@@ -115,11 +115,7 @@ def watch(directory: Path) -> int:
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sig, signal.SIG_IGN)
     ledger = Ledger.load(directory, keep_open=True)
-    with suppress(BrokenPipeError):  # The owner is gone already: then the pipe says so next.
-        os.write(1, READY)
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+    _say_ready()
     if _told_to_go():
         return 0
     _log(f"the owner of {directory} is gone")
@@ -139,6 +135,17 @@ def watch(directory: Path) -> int:
     for failure in report.failed:
         _log(f"not undone: {failure}")
     return 1 if report.failed else 0
+
+
+def _say_ready() -> None:
+    """Tell the owner, and keep nothing of its own open but the pipe."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    owner = os.dup(1)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    with suppress(BrokenPipeError):  # The owner is gone already: then the pipe says so next.
+        os.write(owner, READY)
+    os.close(owner)
 
 
 def _told_to_go() -> bool:

@@ -12,8 +12,7 @@ from typing import Any
 
 from clusters.router.errors import RouterError
 from clusters.router.read_preference import Candidate, eligible, parse
-from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
-from clusters.wire.message import ProtocolError
+from clusters.wire.connection import Connection
 
 AWAIT = 10.0
 """Seconds a hello may wait in the member for a change (`maxAwaitTimeMS`), as mongos and drivers have it."""
@@ -23,8 +22,6 @@ PING_EVERY = 10.0
 RETRY_EVERY = 0.5
 EWMA_WEIGHT = 0.2
 """Weight of a new round trip in the average (driver specification "Server Selection")."""
-
-_FAILURES = (ConnectionLost, DeadlinePassed, CommandFailed, ProtocolError)
 
 
 class _Member:
@@ -154,7 +151,6 @@ class Monitor:
                 member.connection = await Connection.open(member.host, deadline=ANSWER, app_name="mongofault monitor")
                 hello: Mapping[str, Any] = member.connection.hello
                 while True:
-                    failed_before = False
                     self._learn(member, hello if hello.get("setName") == set_name else {})
                     self._discover(set_name, member.hello)
                     hello = await member.connection.command(
@@ -166,7 +162,8 @@ class Monitor:
                         },
                         deadline=AWAIT + ANSWER,
                     )
-            except _FAILURES:
+                    failed_before = False
+            except Exception:  # whatever it was: the member counts as gone, and is asked again
                 self._learn(member, {})
                 if failed_before:
                     await asyncio.sleep(RETRY_EVERY)
@@ -191,7 +188,7 @@ class Monitor:
                     # The least of three: on a busy machine one slow sample would shut a member out for a minute.
                     self._learn_round_trip(member, min(samples))
                     await asyncio.sleep(PING_EVERY)
-            except _FAILURES:
+            except Exception:  # `_keep_hello` is what decides whether the member is there
                 await asyncio.sleep(RETRY_EVERY)
             finally:
                 if connection is not None:

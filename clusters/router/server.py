@@ -30,6 +30,9 @@ log = logging.getLogger("mongofault.router")
 READS: Final = frozenset(("find", "aggregate", "getMore", "count", "distinct", "hello", "ping"))
 """Ended when their client goes away, as a server does; any other command runs to its end."""
 
+SPOKEN: Final = frozenset((OP_MSG, OP_QUERY, OP_COMPRESSED))
+"""OP_COMPRESSED only to be refused in words."""
+
 _numbers = itertools.count(1)
 
 COMPRESSED: Final = RouterError(
@@ -82,10 +85,11 @@ class Client(asyncio.Protocol):
         buffer = self._buffer
         buffer += data
         while len(buffer) >= 16:
-            length = HEADER.unpack_from(buffer)[0]
-            if not 16 <= length <= MAX_MESSAGE:
-                kind = "TLS, which the stand-in router does not speak" if buffer[:2] == b"\x16\x03" else "no message"
-                log.warning("client %s: the first bytes are %s; closed", self.peer, kind)
+            length, _request_id, _response_to, op = HEADER.unpack_from(buffer)
+            # Looked at before the message is whole: the first bytes of TLS are a plausible length.
+            if not 16 <= length <= MAX_MESSAGE or op not in SPOKEN:
+                tls = buffer[:2] == b"\x16\x03"
+                log.warning("client %s sent %s; closed", self.peer, "TLS, not spoken here" if tls else "no message")
                 self.close()
                 return
             if len(buffer) < length:
@@ -139,8 +143,6 @@ class Client(asyncio.Protocol):
         if op == OP_COMPRESSED:
             return self._router.error(COMPRESSED, None, request_id)
         try:
-            if op not in (OP_MSG, OP_QUERY):
-                raise ProtocolError(f"op code {op} is not spoken here")
             message = Message(raw)
             message.command  # noqa: B018 a body that is no BSON shows here
         except (ProtocolError, ValueError, LookupError, struct.error) as error:

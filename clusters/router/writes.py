@@ -167,10 +167,20 @@ class Writes:
                         6, "HostUnreachable", f"{error}; the stand-in router cannot tell whether the write ran"
                     ) from error
                 continue
-            if last or not failed(reply.body) or decode(reply.body).get("code") not in NOT_PRIMARY:
+            if last or _code(reply.body) not in NOT_PRIMARY:
                 return reply
             self._members.monitor.note_failure(host)
         raise AssertionError("the last send returns or raises")
+
+
+def _code(reply: bytes) -> int | None:
+    """The code a reply failed with, as a whole or only in its write concern: a mongos retries on either."""
+    if failed(reply):
+        return decode(reply).get("code")
+    if b"writeConcernError\x00" in reply:
+        error = decode(reply).get("writeConcernError")
+        return error.get("code") if isinstance(error, Mapping) else None
+    return None
 
 
 class _Patience:

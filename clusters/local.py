@@ -130,6 +130,23 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0) -> LocalClus
     raise AssertionError("unreachable: the last try returns or raises")
 
 
+def server_info(topology: Topology) -> ServerInfo:
+    """What server a cluster of this topology will be, with the binaries there are. Raises Refused."""
+    mongod, settings = find_mongod(), topology.settings
+    return ServerInfo(
+        version=mongod.version,
+        git_version=mongod.git_version,
+        router="none" if not topology.sharded else "mongos" if find_mongos() else "stand-in",
+        parameters={
+            **commandline.PARAMETERS,
+            **settings.parameters,
+            "heartbeatIntervalMillis": str(settings.heartbeat_ms),
+            "electionTimeoutMillis": str(settings.election_timeout_ms),
+            "chainingAllowed": str(settings.chaining_allowed).lower(),
+        },
+    )
+
+
 def open_ledger(name: str, *, on: Ledger | None = None) -> tuple[Ledger, Guardian]:
     """A new ledger and the guardian that watches over it; `on` the ledger of the kept cluster that is to be broken.
 
@@ -203,7 +220,7 @@ class _Attempt:
             members=members,
             router_process=router_process,
             router=f"127.0.0.1:{self.router_port}" if router_process else None,
-            server=self._server(),
+            server=server_info(self.topology),
             directory=directory,
             ledger=self.ledger,
             guardian=self.guardian,
@@ -257,21 +274,6 @@ class _Attempt:
                 spawned[record] = KillProcess(one.spawn(), one.token)
         finally:
             self.ledger.update_many(spawned)
-
-    def _server(self) -> ServerInfo:
-        settings = self.topology.settings
-        return ServerInfo(
-            version=self.mongod.version,
-            git_version=self.mongod.git_version,
-            router="none" if not self.topology.sharded else "mongos" if self.mongos else "stand-in",
-            parameters={
-                **commandline.PARAMETERS,
-                **settings.parameters,
-                "heartbeatIntervalMillis": str(settings.heartbeat_ms),
-                "electionTimeoutMillis": str(settings.election_timeout_ms),
-                "chainingAllowed": str(settings.chaining_allowed).lower(),
-            },
-        )
 
 
 def _first(errors: BaseExceptionGroup[Any]) -> BaseException:

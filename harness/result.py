@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.checkers import Finding
+from harness.checkers import Finding, recovery
 from harness.history import Event
 from harness.verdict import Verdict, check_history, stream_rows
 
 SCHEMA: Final = 1
 
-KEPT_KINDS: Final = ("run.", "phase", "alarm", "fault.")
+KEPT_KINDS: Final = ("run.", "phase", "alarm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def of(events: Iterable[Event], record: str) -> Result:
             for event in kept
             if event.kind == "alarm" and not event.get("update")
         ],
-        "faults": _faults(kept),
+        "faults": next((one.evidence["faults"] for one in findings if one.name == recovery.NAME), []),
         "timings": _timings(kept, ended),
         "record": record,
     }
@@ -72,27 +72,6 @@ def _keeping(events: Iterable[Event], kept: list[Event]) -> Iterator[Event]:
         if event.kind.startswith(KEPT_KINDS):
             kept.append(event)
         yield event
-
-
-def _faults(kept: list[Event]) -> list[dict[str, Any]]:
-    """One row per fault with the times, in seconds of run time, at which it was opened, proven, healed, recovered."""
-    rows: dict[str, dict[str, Any]] = {}
-    for event in kept:
-        if not event.kind.startswith("fault."):
-            continue
-        row = rows.setdefault(
-            str(event["id"]),
-            {"name": None, "target": None, "opened": None, "proven": None, "healed": None, "recovered": None},
-        )
-        word = event.kind.removeprefix("fault.")
-        row[word] = round(event.seconds, 3)
-        if word == "opened":
-            row.update(name=event["fault"], target=event["target"])
-        elif word == "proven":
-            row["evidence"] = event.get("evidence")
-        elif word == "unproven":
-            row["reason"] = event.get("reason")
-    return list(rows.values())
 
 
 def _timings(kept: list[Event], ended: Event | None) -> dict[str, float]:

@@ -17,11 +17,12 @@ from typing import Any, Final
 
 import faults
 from clusters import kept, local, ready
-from clusters.cluster import of_set
+from clusters.cluster import ServerInfo, of_set
 from clusters.errors import ClusterError, Refused
 from clusters.guard import Guardian, Ledger, Opening, Reconfigure, RunCommand
 from clusters.local import LocalCluster
 from clusters.member import Member
+from clusters.topology import Topology
 from faults.base import Injection, Unproven
 from harness import stage
 from harness.drivers.streams import Streams, StreamsNotOpen
@@ -40,7 +41,7 @@ OPEN_DEADLINE = 60.0
 TRAFFIC_DEADLINE = 60.0
 CAUGHT_UP_DEADLINE = 90.0
 EVENTS_BEFORE_BREAK = 4
-"""Events each stream must have delivered before the break, and once more after the tags were moved."""
+"""Events each stream must have delivered before anything is moved or broken."""
 WRITES_BEFORE_BREAK = 10
 """Acknowledged writes on each shard before the break; the writer goes round them evenly."""
 AFTERGLOW = 2.0
@@ -113,10 +114,6 @@ class _Course:
     async def drive(self) -> None:
         async with self._ground() as ground:
             cluster = ground.cluster
-            unsuited = self._scenario.suits(cluster)
-            if unsuited is not None:
-                raise Refused(f"{self._scenario.name} on {cluster.name}: {unsuited}")
-            self._started(cluster)
             try:
                 async with AsyncExitStack() as stack:
                     await self._loaded(ground, stack)
@@ -131,8 +128,10 @@ class _Course:
         """The cluster of this run, removed again afterwards; or a kept one, which is only healed."""
         name = f"run-{self._run}"
         if self._parameters.cluster is None:
+            topology = self._scenario.topology()
+            self._started(topology, local.server_info(topology))
             self._phase("bring-up")
-            cluster = await local.bring_up(self._scenario.topology(), name, seed=self._parameters.seed)
+            cluster = await local.bring_up(topology, name, seed=self._parameters.seed)
             assert cluster.ledger is not None
             assert cluster.guardian is not None
             try:
@@ -143,13 +142,17 @@ class _Course:
             return
         cluster = kept.load(self._parameters.cluster)
         await _check_owned(cluster)
+        unsuited = self._scenario.suits(cluster)
+        if unsuited is not None:
+            raise Refused(f"{self._scenario.name} on {cluster.name}: {unsuited}")
+        self._started(cluster.topology, cluster.server)
         ledger, guardian = local.open_ledger(name, on=kept.ledger_of(cluster.name))
         try:
             yield _Ground(cluster, ledger, guardian)
         finally:
             await local.take_down(ledger, guardian)
 
-    def _started(self, cluster: LocalCluster) -> None:
+    def _started(self, topology: Topology, server: ServerInfo) -> None:
         parameters = self._parameters.model_dump()
         if not parameters.get("traffic", True):
             parameters |= {"minimum_writes": 0, "minimum_events": 0}
@@ -157,10 +160,10 @@ class _Course:
             "run.started",
             SOURCE,
             scenario=self._scenario.name,
-            parameters=parameters | {"shards": len(cluster.topology.shards)},
+            parameters=parameters | {"shards": len(topology.shards)},
             seed=self._parameters.seed,
-            server=dataclasses.asdict(cluster.server),
-            expected=sorted(self._scenario.expected(cluster.server)),
+            server=dataclasses.asdict(server),
+            expected=sorted(self._scenario.expected(server)),
         )
 
     # load and settle
@@ -192,10 +195,12 @@ class _Course:
         stack.push_async_callback(streams.stop)
         writer = await self._writing(load, stack)
         if writer is not None:
-            await self._delivering(streams)
+            await self._delivering(streams, EVENTS_BEFORE_BREAK)
             await self._written(writer)
         await self._settled(ground, streams, writer, stack)
         target = await self._scenario.target(cluster) if self._parameters.fault != "none" else None
+        if target is not None and await self._scenario.cool(cluster, target) and writer is not None:
+            await self._delivering(streams, 1)
         await self._broken(ground, target, writer, watchers)
 
     async def _writing(self, load: Load, stack: AsyncExitStack) -> Writer | None:
@@ -207,14 +212,14 @@ class _Course:
         stack.push_async_callback(writer.stop)
         return writer
 
-    async def _delivering(self, streams: Streams) -> None:
-        """Until every stream has delivered a few more events."""
+    async def _delivering(self, streams: Streams, events: int) -> None:
+        """Until every stream has delivered so many more events."""
         before = {name: one.events for name, one in streams.consumers.items()}
 
         async def behind() -> None:
             consumers = streams.consumers
             # The consumers count without telling anyone; a condition for this one moment would slow every event.
-            while any(one.events < before[name] + EVENTS_BEFORE_BREAK for name, one in consumers.items()):  # noqa: ASYNC110
+            while any(one.events < before[name] + events for name, one in consumers.items()):  # noqa: ASYNC110
                 await asyncio.sleep(POLL)
 
         await _within(behind(), TRAFFIC_DEADLINE, "every stream delivers")
@@ -260,7 +265,7 @@ class _Course:
         self._recorder.record("cluster", SOURCE, what="tags moved", tags=dict(moved))
         await stage.tags_seen(ground.cluster, ground.cluster.members[next(iter(moved))], moved)
         if writer is not None:
-            await self._delivering(streams)
+            await self._delivering(streams, EVENTS_BEFORE_BREAK)
 
     # break, hold, release, recover
 

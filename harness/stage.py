@@ -90,6 +90,14 @@ async def tags_seen(cluster: Cluster, by: Member, tags: Tags) -> None:
         await admin.until(f"{by.name} sees the moved tags", seen, deadline=TAGS_SEEN_DEADLINE)
 
 
+async def drop_pooled(cluster: Cluster, towards: Member) -> None:
+    """Make the other members of its set forget their pooled connections to a member: who needs one must dial."""
+    for member in of_set(cluster, towards.spec.set_name):
+        if member is not towards:
+            async with _connected(member) as connection:
+                await connection.command("admin", {"dropConnections": 1, "hostAndPort": [towards.host]}, deadline=5)
+
+
 async def recovered(cluster: Cluster) -> None:
     """Wait until every set has a writable primary and every other member is a caught-up SECONDARY."""
     async with asyncio.TaskGroup() as group:

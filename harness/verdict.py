@@ -88,7 +88,7 @@ def stream_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
                 merged.update(row)
             else:
                 merged[part] = {name: value for name, value in row.items() if name not in ("stream", "outcome")}
-    return list(rows.values())
+    return sorted(rows.values(), key=lambda row: (len(row["stream"]), row["stream"]))
 
 
 def _unmet(counts: dict[str, int], outcome: str, expected: Collection[str]) -> Iterable[str]:

@@ -231,6 +231,18 @@ def test_no_fault_for_a_minute_raises_no_alarm(place: Place) -> None:
 
 
 @pytest.mark.slow
+def test_a_hold_past_the_dial_deadline_hangs_some_and_fails_others_and_loses_nothing(place: Place) -> None:
+    done = run(place, "--hold", "25s")
+    assert done.code == exits.AS_EXPECTED, done.out
+    assert set(done.result["counts"]) <= {"stalled", "error surfaced"}
+    assert done.result["counts"]["error surfaced"] >= 1
+    for stream in done.result["streams"]:
+        assert stream["delivery"]["missing"] == stream["delivery"]["doubled"] == 0
+        if stream["outcome"] == "error surfaced":
+            assert [error["code"] for error in stream["errors"]] == [202]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "streams"),
     [(("--members", "5"), 8), (("--shards", "3"), 8), (("--streams", "32", "--hold", "15s"), 32)],

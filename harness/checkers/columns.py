@@ -93,6 +93,11 @@ class GetMore:
     last_seen: int
 
     @property
+    def began(self) -> int:
+        """Run time in ns."""
+        return self.last_seen - int(self.seconds * 1e9)
+
+    @property
     def past_max_time(self) -> bool:
         return self.seconds * 1000 > (self.max_time_ms or 1000) + 1000
 

@@ -158,11 +158,12 @@ def _empty_batches(stream: Stream, silence: Silence | None, window: Window) -> i
 
 
 def _getmore(stream: Stream, window: Window) -> GetMore | None:
-    """The longest past its maxTimeMS, seen in the window; one from `$currentOp` goes before a router's own."""
+    """The longest past its maxTimeMS that ran in the window; one from `$currentOp` goes before a router's own."""
     hung = [
         each
         for each in stream.getmores.values()
-        if each.past_max_time and window.opened <= each.last_seen <= window.release + NS
+        # It may be seen for a while after the release: a member that was frozen must catch up before it answers.
+        if each.past_max_time and window.opened <= each.last_seen and each.began <= window.release
     ]
     return max(hung, key=lambda each: (each.source == "currentOp", each.seconds), default=None)
 

@@ -63,14 +63,15 @@ async def _run(scenario: Scenario, runs: Path, view: View, interrupts: Interrupt
 
 def check(
     run: Path = typer.Argument(..., help="A run's directory, or its history.jsonl."),
-    json: bool = typer.Option(False, "--json", help="JSON instead of text."),
+    json: bool = typer.Option(False, "--json", help="Print result.json instead of text."),
+    quiet: bool = typer.Option(False, "--quiet", help="Print the verdict alone."),
 ) -> None:
     """Judge a stored record again, with no cluster; the exit code is the verdict's."""
     try:
         result = Record.at(run).judge()
     except HistoryError as error:
         raise Refused(str(error)) from None
-    _print(result, json=json, quiet=False)
+    _print(result, json=json, quiet=quiet)
     raise typer.Exit(result.exit_code)
 
 

@@ -26,8 +26,9 @@ def show(result: Result, console: Console) -> None:
         console.print(Text(line))
     for finding in document["findings"]:
         console.print(Text(f"{MARK[finding['valid']]:>9}  {finding['name']}: {finding['statement']}"))
-        for problem in finding["evidence"].get("problems", [])[:PROBLEMS_SHOWN]:
-            console.print(Text(f"           - {problem}"))
+        evidence = finding["evidence"]
+        for line in [*evidence.get("problems", []), *evidence.get("doubts", [])][:PROBLEMS_SHOWN]:
+            console.print(Text(f"           - {line}"))
     console.print(Text(f"record: {document['record']}"))
     console.print(Text(result.headline, "bold"))
     for reason in document["reasons"][1:]:

@@ -56,3 +56,6 @@ class Scenario(Protocol):
 
     async def target(self, cluster: Cluster) -> Member:
         """The member to break."""
+
+    async def cool(self, cluster: Cluster, target: Member) -> bool:
+        """Leave few idle connections towards the target; False where that is not asked for."""

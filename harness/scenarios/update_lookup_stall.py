@@ -18,6 +18,7 @@ from clusters.cluster import Cluster, ServerInfo, data_members, primary_of
 from clusters.member import Member
 from clusters.topology import Topology, sharded_cluster
 from faults import nodespec
+from harness import stage
 from harness.drivers.clients import parse_driver_options
 from harness.drivers.streams import StreamPlan
 from harness.drivers.writers import Document
@@ -46,6 +47,12 @@ class StallParameters(Parameters):
     threshold: Seconds = Field(3.0, ge=0.5, le=600, description="A stream owing events for longer is silent.")
     full_document: Literal["updateLookup", "default"] = Field(
         "updateLookup", description="'default' asks for no post-image: then nothing is looked up."
+    )
+    pool: Literal["auto", "warm", "cold"] = Field(
+        "auto",
+        description="Idle connections towards the target when it breaks: 'warm' as the lookups left them, so that all "
+        "hang; 'cold' dropped shortly before, so that some must dial and fail after 20 s (code 202); "
+        "'auto' is cold where the hold outlasts those 20 s.",
     )
     driver_options: list[str] = Field(
         default_factory=list,
@@ -113,8 +120,8 @@ class UpdateLookupStall:
         if self.parameters.fault == "none" or self.parameters.full_document == "default":
             return frozenset({"no effect"})
         if self.parameters.hold > DIAL_DEADLINE:
-            # Which lookups found an idle connection and which had to dial is the pool's business, not ours.
-            return frozenset({"stalled", "mixed"})
+            # Which lookups find an idle connection and which must dial is the server's business, not ours.
+            return frozenset({"stalled", "error surfaced"})
         return frozenset({"stalled"})
 
     def tags(self, cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
@@ -158,6 +165,13 @@ class UpdateLookupStall:
         if self.parameters.target == "tag":
             return cluster.members[cluster.topology.shards[0].members[2].name]
         return cluster.members[_resolve(self.parameters.target, await node_states(cluster), self._random)]
+
+    async def cool(self, cluster: Cluster, target: Member) -> bool:
+        pool, lasts = self.parameters.pool, self.parameters.hold > DIAL_DEADLINE
+        if pool == "warm" or (pool == "auto" and not lasts):
+            return False
+        await stage.drop_pooled(cluster, target)
+        return True
 
 
 def _resolve(spec: str, nodes: Sequence[nodespec.NodeState], source: random.Random) -> str:

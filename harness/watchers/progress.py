@@ -112,8 +112,6 @@ class Progress:
                 self._promised.setdefault(event["shard"], 0)
             case "write.ok":
                 self._acknowledged(event)
-            case "write.failed" | "write.unknown":
-                self._invoked.pop(event["key"], None)
             case "stream.opened":
                 name = event["stream"]
                 if name not in self._streams:

@@ -107,6 +107,9 @@ class Owner:
     def remains(self) -> list[object]:
         return [*self.processes(), *self.data.iterdir(), *([self.ledger] if self.ledger.exists() else [])]
 
+    def has_no_processes(self) -> None:
+        until(lambda: not self.processes(), CLEAN_UP, "the end of all processes")
+
     def leaves_nothing(self) -> None:
         begin = time.monotonic()
         while remains := self.remains():
@@ -171,8 +174,7 @@ def test_an_owner_killed_before_its_guardian_is_ready_leaves_nothing_but_perhaps
         with owner(tmp_path, "many", f"owner-{number}") as one:
             time.sleep(rng.uniform(0.03, 0.25))
             one.child.kill()
-            while one.processes():
-                time.sleep(0.02)
+            one.has_no_processes()
             for ledger in abandoned():
                 assert ledger.open_records() == []
                 assert heal(ledger, CLEAN_UP).failed == []

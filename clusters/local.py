@@ -173,14 +173,13 @@ async def take_down(ledger: Ledger | None, guardian: Guardian | None) -> None:
         return
 
     def undo() -> None:
-        try:
-            report = undo_all(ledger, deadline=TEAR_DOWN_DEADLINE, everything=True)
-        finally:
-            reap()
-            if guardian is not None:
-                guardian.dismiss()
+        report = undo_all(ledger, deadline=TEAR_DOWN_DEADLINE, everything=True)
+        reap()
         if report.failed:
+            # The guardian is not dismissed: when this process has ended it tries again.
             raise ClusterError("could not be removed: " + "; ".join(str(failure) for failure in report.failed))
+        if guardian is not None:
+            guardian.dismiss()
 
     await asyncio.shield(asyncio.to_thread(undo))
 

@@ -42,4 +42,10 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     shown = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         shown.add_row(*(Text(str(cell)) for cell in row))
-    out.print(shown)
+    print_table(out, shown)
+
+
+def print_table(console: Console, shown: Table) -> None:
+    """At its own width, however narrow the terminal: cut columns would be of no use to whoever pastes them."""
+    wide = Console(file=console.file, width=PIPE_WIDTH, highlight=False, force_terminal=console.is_terminal)
+    wide.print(shown, soft_wrap=True)

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from harness.checkers import stall
+from harness.commands.output import print_table
 from harness.result import Result
 
 STREAMS_SHOWN = 40
@@ -20,15 +22,18 @@ def show(result: Result, console: Console) -> None:
     """Print the result; nothing is wrapped, so that columns stay columns where they are pasted."""
     document = result.document
     console.print()
-    console.print(_streams(document["streams"]))
+    print_table(console, _streams(document["streams"]))
     console.print()
     for line in [*_server(document), *_faults(document)]:
         console.print(Text(line))
     for finding in document["findings"]:
-        console.print(Text(f"{MARK[finding['valid']]:>9}  {finding['name']}: {finding['statement']}"))
+        mark = MARK[finding["valid"]]
+        if finding["name"] == stall.NAME and finding["valid"] is False and document["verdict"] == "as expected":
+            mark = "broken, as expected"
+        console.print(Text(f"{mark:>19}  {finding['name']}: {finding['statement']}"))
         evidence = finding["evidence"]
         for line in [*evidence.get("problems", []), *evidence.get("doubts", [])][:PROBLEMS_SHOWN]:
-            console.print(Text(f"           - {line}"))
+            console.print(Text(f"{'':>19}  - {line}"))
     console.print(Text(f"record: {document['record']}"))
     console.print(Text(result.headline, "bold"))
     for reason in document["reasons"][1:]:

@@ -98,11 +98,12 @@ class Screen(Lines):
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._live = Live(get_renderable=self._status, console=console, refresh_per_second=REFRESH, transient=True)
         self._phase = "start"
         self._ends: float | None = None
         self._states: States = dict
         self._alarms: States = dict
+        # Last: it renders as soon as it is made.
+        self._live = Live(get_renderable=self._status, console=console, refresh_per_second=REFRESH, transient=True)
 
     def __enter__(self) -> View:
         self._live.start()
@@ -114,9 +115,9 @@ class Screen(Lines):
         self._live.stop()
 
     def phase(self, name: str, seconds: float | None = None) -> None:
-        super().phase(name, seconds)
         self._phase = name
         self._ends = None if seconds is None else time.monotonic() + seconds
+        super().phase(name, seconds)
 
     def follow(self, states: States, alarms: States) -> None:
         self._states, self._alarms = states, alarms

@@ -59,11 +59,16 @@ class Orders:
         await self.move_upper_half()
 
     async def move_upper_half(self) -> None:
+        lower, upper = await self.shards_of_the_halves()
+        if upper != lower:
+            await self.client.admin.command("moveRange", self.namespace, min={"region": 0}, toShard=upper)
+
+    async def shards_of_the_halves(self) -> tuple[str, str]:
+        """Who has the regions below 0, and who the others."""
         database = await self.client.config.databases.find_one({"_id": DATABASE})
         assert database is not None
         others = [one.name for one in self.cluster.topology.shards if one.name != database["primary"]]
-        if others:
-            await self.client.admin.command("moveRange", self.namespace, min={"region": 0}, toShard=others[0])
+        return database["primary"], others[0] if others else database["primary"]
 
 
 @asynccontextmanager
@@ -197,7 +202,10 @@ class Moves:
     bearers: dict[str, Member]
 
     async def move(self, set_name: str) -> tuple[Member, Member]:
-        """From A to B, and A has heard of it: a lookup by A now goes to B. Gives (A, B)."""
+        """From A to B, and A has heard of it: a lookup by A now goes to B. Gives (A, B).
+
+        A must have looked something up before: it watches its own set from then on (measured: else up to 25 s later).
+        """
         a = self.bearers[set_name]
         primary = await primary_of(self.cluster, set_name)
         b = next(one for one in of_set(self.cluster, set_name) if one not in (a, primary))

@@ -11,8 +11,9 @@ from bson.timestamp import Timestamp
 from pymongo.errors import OperationFailure
 from pymongo.read_preferences import Secondary
 
+from clusters.cluster import primary_of
 from clusters.local import LocalCluster
-from router_streams_parts import DATABASE, DEADLINE, Orders, cursors_of, orders_on, read, until, watch
+from router_streams_parts import DATABASE, DEADLINE, Orders, cursors_of, orders_on, read, room, until, watch
 
 pytestmark = pytest.mark.live
 
@@ -113,6 +114,23 @@ async def test_a_stream_sees_no_write_acknowledged_before_it_was_opened_and_ever
         first = 4 * index + 2
         assert numbers(await read(stream, 24 - first)) == list(range(first, 24))
         await stream.close()
+
+
+async def test_the_start_holds_for_writes_that_no_router_has_seen(orders: Orders) -> None:
+    # Written straight to the primaries, so that only the stream itself can tell one shard of the other's time.
+    lower, upper = await orders.shards_of_the_halves()
+    async with (
+        room(orders) as inside,
+        (await primary_of(orders.cluster, lower)).client() as first,
+        (await primary_of(orders.cluster, upper)).client() as second,
+    ):
+        for n in range(0, 60, 20):
+            for before in range(n, n + 10):
+                await first[DATABASE][orders.name].insert_one({"_id": before, "region": -1})
+            cursor = await inside.open({"fullDocument": "default"})
+            await second[DATABASE][orders.name].insert_one({"_id": n + 10, "region": 1})
+            await first[DATABASE][orders.name].insert_one({"_id": n + 11, "region": -1})
+            assert numbers(await inside.read(cursor, 2, maxTimeMS=100)) == [n + 10, n + 11]
 
 
 async def test_a_drop_ends_the_stream_and_a_new_one_can_start_after_it(orders: Orders) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from pymongo.read_preferences import Secondary
@@ -15,6 +17,7 @@ from clusters.member import Member
 from clusters.router import change_stream
 from clusters.router.errors import RouterError
 from router_streams_parts import (
+    DATABASE,
     PINNED,
     TAGS,
     Moves,
@@ -64,7 +67,7 @@ async def moves(tags: Moves) -> AsyncIterator[Moves]:
 async def test_a_frozen_lookup_member_silences_the_stream_without_an_error_until_it_thaws(
     orders: Orders, moves: Moves
 ) -> None:
-    reading = orders.client.streams.get_collection(orders.name, read_preference=Secondary(TAGS))
+    reading = orders.client[DATABASE].get_collection(orders.name, read_preference=Secondary(TAGS))
     async with await watch(reading, full_document="updateLookup", comment={"run": "stall"}) as stream:
         await orders.update(1)
         assert len(await read(stream, 2)) == 2
@@ -89,13 +92,54 @@ async def test_a_frozen_lookup_member_silences_the_stream_without_an_error_until
     assert [event["updateDescription"]["updatedFields"]["seq"] for event in events] == [2, 2]
 
 
+async def test_the_lookup_goes_where_the_read_preference_says_and_bears_the_comment_of_its_stream(
+    orders: Orders, moves: Moves
+) -> None:
+    reading = orders.client[DATABASE].get_collection(orders.name, read_preference=Secondary(TAGS))
+    async with await watch(reading, full_document="updateLookup", comment={"run": "lookup"}) as stream:
+        await orders.update(4)
+        await read(stream, 2)
+        _a, b = await moves.move(SHARD)
+        async with b.client() as client, held_after_aggregate(client, orders.namespace):
+            await orders.update(5)
+            reader = asyncio.create_task(read(stream, 2))
+            lookups: list[dict[str, Any]] = []
+
+            async def looked_up() -> bool:
+                lookups[:] = await _aggregates_on(client, orders.namespace)
+                return bool(lookups)
+
+            await until(looked_up, "the lookup is held on the member that bears the tag", deadline=10)
+            assert [one["command"]["comment"] for one in lookups] == [{"run": "lookup"}]
+        assert len(await reader) == 2
+
+
+@asynccontextmanager
+async def held_after_aggregate(client: Any, namespace: str) -> AsyncIterator[None]:
+    name = "waitAfterCommandFinishesExecution"
+    data = {"ns": namespace, "commands": ["aggregate"]}
+    await client.admin.command("configureFailPoint", name, mode="alwaysOn", data=data)
+    try:
+        yield
+    finally:
+        await client.admin.command("configureFailPoint", name, mode="off")
+
+
+async def _aggregates_on(client: Any, namespace: str) -> list[dict[str, Any]]:
+    operations = await client.admin.aggregate(
+        [{"$currentOp": {"allUsers": True}}, {"$match": {"ns": namespace, "command.aggregate": {"$exists": True}}}]
+    )
+    return [one async for one in operations]
+
+
 async def test_a_hung_get_more_ends_as_soon_as_its_cursor_is_killed(inside: Room, moves: Moves) -> None:
     orders = inside.orders
     cursor = await inside.open(**{"$readPreference": PINNED})
-    await inside.get_more(cursor, maxTimeMS=100)
+    await orders.update(6)
+    await inside.read(cursor, 2, maxTimeMS=100)
     a, b = await moves.move(SHARD)
     b.freeze()
-    await orders.update(3)
+    await orders.update(7)
     waiting = asyncio.create_task(inside.get_more(cursor, maxTimeMS=60_000))
     await until(lambda: _hung(inside), "a shard getMore far past its maxTimeMS", deadline=15)
     started = time.monotonic()
@@ -171,9 +215,9 @@ async def test_a_client_that_stops_waiting_leaves_its_stream_as_it_was(inside: R
     await until(inside.streams.table, "the getMore waits", deadline=5)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    await inside.orders.update(4)
+    await inside.orders.update(8)
     events = await inside.read(cursor, 2, maxTimeMS=100)
-    assert [event["updateDescription"]["updatedFields"]["seq"] for event in events] == [4, 4]
+    assert [event["updateDescription"]["updatedFields"]["seq"] for event in events] == [8, 8]
 
 
 def _hung(inside: Room) -> bool:

@@ -25,7 +25,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ([*RUN, "--streams", "many"], "--streams many: input should be a valid integer"),
         ([*RUN, "--hold", "soon"], "--hold soon: expected a duration such as 12s"),
         ([*RUN, "--rate", "nan"], "--rate nan"),
-        ([*RUN, "--members", "2"], "two secondaries are needed"),
+        ([*RUN, "--members", "2"], "--members 2: at least 3 are needed"),
         ([*RUN, "--members", "150"], "MiB are available"),
         ([*RUN, "--cluster", "nowhere"], "there is no cluster named 'nowhere'"),
         ([*RUN, "--driver-option", "socketTimeoutMS"], "expected NAME=VALUE"),

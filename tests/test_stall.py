@@ -6,8 +6,10 @@ What the harness says of hanging operations is compared with what pymongo alone 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -221,6 +223,49 @@ def test_a_fault_whose_injection_does_nothing_makes_the_run_unknown(place: Place
     assert done.result["verdict"] == "unknown"
     assert "not in process state T" in done.out
     assert place.left_after(1.0) == []
+
+
+@pytest.fixture
+def burners() -> Iterator[None]:
+    """Every core busy with a process of normal priority and another of low priority."""
+    code = "while True: pass"
+    busy = [
+        subprocess.Popen(["nice", "-n", niceness, sys.executable, "-c", code])
+        for niceness in ("0", "10")
+        for _ in range(os.cpu_count() or 2)
+    ]
+    try:
+        yield
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+
+
+def states(done: Outcome) -> set[str]:
+    """The states that streams were in during the hold."""
+    events = list(map(json.loads, (done.record / "history.jsonl").read_text().splitlines()))
+    start, end = (
+        next(e["t"] for e in events if e["kind"] == "phase" and e["name"] == name) for name in ("hold", "release")
+    )
+    return {event["state"] for event in events if event["kind"] == "stream.state" and start <= event["t"] <= end}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("burners")
+def test_an_overloaded_machine_makes_streams_lag_and_never_silent(place: Place) -> None:
+    done = run(place, "--fault", "none", "--hold", "30s", "--rate", "100")
+    assert done.result["alarms"] == []
+    assert "silent" not in states(done)
+    assert done.code == exits.AS_EXPECTED, done.out
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("burners")
+def test_an_overloaded_machine_does_not_hide_a_stall(place: Place) -> None:
+    done = run(place)
+    assert done.code == exits.AS_EXPECTED, done.out
+    assert done.result["counts"] == {"stalled": STREAMS}
 
 
 @pytest.mark.slow

@@ -33,6 +33,9 @@ DIAL_DEADLINE = 20.0
 """Seconds after which a lookup that had to dial a frozen member fails with 202, the server's parameter
 ShardingTaskExecutorPoolRefreshTimeoutMS (measured on 6.0.5). One on an established connection waits for ever."""
 
+MEMBERS_NEEDED = 3
+TOO_SMALL = "at least 3 are needed, or a member that stalls takes the majority with it and no write is acknowledged"
+
 OUTCOMES = ("stalled", "bounded", "error surfaced", "no effect", "mixed")
 
 
@@ -65,10 +68,8 @@ class StallParameters(Parameters):
     def _consistent(self) -> StallParameters:
         if self.fault != "none":
             faults.by_name(self.fault)
-        if self.target == "tag" and self.cluster is None and self.members < 3:
-            raise ValueError(f"--members {self.members}: two secondaries are needed, so at least 3 members")
-        if self.members < 2 and self.cluster is None:
-            raise ValueError(f"--members {self.members}: a secondary is needed, so at least 2 members")
+        if self.cluster is None and self.members < MEMBERS_NEEDED:
+            raise ValueError(f"--members {self.members}: {TOO_SMALL}")
         parse_driver_options(self.driver_options)
         if self.target != "tag" and self.cluster is None:
             _resolve(self.target, _planned(sharded_cluster(self.shards, self.members)), random.Random(self.seed))
@@ -108,10 +109,9 @@ class UpdateLookupStall:
     def suits(self, cluster: Cluster) -> str | None:
         if not cluster.topology.sharded:
             return "a plain replica set looks post-images up locally and never stalls: a sharded cluster is needed"
-        needed = 3 if self.parameters.target == "tag" else 2
-        small = [shard.name for shard in cluster.topology.shards if len(shard.members) < needed]
-        if small:
-            return f"shard {small[0]} has fewer than {needed} members"
+        for shard in cluster.topology.shards:
+            if len(shard.members) < MEMBERS_NEEDED:
+                return f"{shard.name} has {len(shard.members)} members; {TOO_SMALL}"
         return None
 
     def expected(self, server: ServerInfo) -> frozenset[str]:

@@ -30,7 +30,7 @@ from clusters.wire.message import encode_document
 EPOCH, STAMP, LAST = ObjectId(), Timestamp(7, 1), Timestamp(0, 0)
 
 
-def table(key: Mapping[str, int], *splits: tuple[tuple[Any, ...], str], first: str = "a", **fields: Any) -> Table:
+def table(key: Mapping[str, int | str], *splits: tuple[tuple[Any, ...], str], first: str = "a", **fields: Any) -> Table:
     """`first` owns what lies below the first split; each split names who owns from there on."""
     low, high = tuple(MinKey() for _ in key), tuple(MaxKey() for _ in key)
     edges = [(low, first), *splits]
@@ -171,6 +171,14 @@ def test_find_and_modify_wants_the_shard_key_even_beside_an_id() -> None:
     assert find_and_modify_shard(REGION, {"query": {"region": 5}}) == "b"
     with pytest.raises(NotTargeted, match=r"\{region: 1\}"):
         find_and_modify_shard(REGION, {"query": {"_id": 5}})
+
+
+def test_a_hashed_key_is_refused_rather_than_taken_for_a_range() -> None:
+    hashed = table({"region": "hashed"}, ((0,), "b"))
+    with pytest.raises(NotTargeted, match="range key only"):
+        insert_shard(hashed, encode_document({"region": 1}))
+    with pytest.raises(NotTargeted, match="range key only"):
+        delete_shards(hashed, {"q": {"region": 1}, "limit": 1})
 
 
 def test_a_shard_version_is_the_highest_of_the_shards_chunks_and_zero_without_any() -> None:

@@ -13,7 +13,7 @@ from pymongo.errors import BulkWriteError, OperationFailure, WriteError
 from pymongo.write_concern import WriteConcern
 
 from clusters.local import LocalCluster
-from router_parts import Orders, count_on, orders, session, to_router, until
+from router_parts import Orders, count_on, of_shard, orders, session, to_router, until
 
 pytestmark = pytest.mark.live
 
@@ -176,6 +176,35 @@ async def test_find_and_modify_sent_twice_answers_the_same_document(sharded: Loc
     replies = [await connection.command(numbered.database.name, write) for _ in range(2)]
     assert [one["value"]["n"] for one in replies] == [1, 1]
     connection.close()
+
+
+FAILURES: list[dict[str, Any]] = [
+    {"closeConnection": True},
+    {"errorCode": 10107},
+    {"errorCode": 91},
+    {"writeConcernError": {"code": 11602, "errmsg": "operation was interrupted"}},
+]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda one: next(iter(one)) + str(one.get("errorCode", "")))
+@pytest.mark.parametrize("command", ["update", "findAndModify"])
+async def test_the_router_sends_a_numbered_write_again_to_the_next_primary(
+    sharded: LocalCluster, numbered: Orders, command: str, failure: dict[str, Any]
+) -> None:
+    """As a mongos does: the driver gets no label to retry on, and needs none."""
+    await numbered.insert_one({"_id": 4, "region": 4, "n": 0})
+    async with of_shard(sharded, "shard1")[0].client() as primary:
+        data = {"failCommands": [command], "failInternalCommands": True, "namespace": numbered.full_name, **failure}
+        before = await primary.admin.command("configureFailPoint", "failCommand", mode={"times": 1}, data=data)
+        if command == "update":
+            assert (await numbered.update_one({"region": 4}, {"$inc": {"n": 1}})).modified_count == 1
+        else:
+            assert await numbered.find_one_and_update({"region": 4}, {"$inc": {"n": 1}}) is not None
+        after = await primary.admin.command("configureFailPoint", "failCommand", mode="off")
+    assert after["count"] == before["count"] + 1
+    found = await numbered.find_one({"_id": 4})
+    assert found is not None
+    assert found["n"] == 1
 
 
 async def test_a_reply_tells_a_time_that_covers_the_write(sharded: LocalCluster, either: Orders) -> None:

@@ -47,7 +47,7 @@ class RouterHost:
         if not self._ready:
             await self._until_ready()
         reply = await self._request(raw)
-        if failed(reply.body) and message.command == "aggregate" and not any(one in raw for one in _WRITES):
+        if message.command == "aggregate" and failed(reply.body) and not any(one in raw for one in _WRITES):
             give_up = time.monotonic() + STALE_DEADLINE
             while decode(reply.body).get("code") in STALE and time.monotonic() < give_up:
                 await self._refresh(message)

@@ -11,7 +11,7 @@ import logging
 import struct
 import time
 from collections import deque
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from clusters.router.errors import RouterError
 from clusters.wire.message import (
@@ -73,10 +73,10 @@ class Client(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        host, port = transport.get_extra_info("peername")[:2]
-        self.peer = f"{host}:{port}"
+        # No isinstance: uvloop's transport is one in behaviour only.
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")  # None where the client is gone already
+        self.peer = f"{peer[0]}:{peer[1]}" if peer else "gone"
         self._clients.add(self)
         self.task = asyncio.create_task(self._serve(), name=f"client {self.peer}")
         self.task.add_done_callback(self._served)

@@ -37,6 +37,7 @@ class NotTargeted(RouterError):
 
 def insert_shard(table: Table, document: bytes) -> str:
     """The shard a new document belongs to. Only the shard key's fields are decoded."""
+    _by_ranges(table)
     return table.owner(_key_of_document(table, _fields(document, table)))
 
 
@@ -84,6 +85,7 @@ def find_and_modify_shard(table: Table, command: Mapping[str, Any]) -> str:
 
 def key_in_query(table: Table, query: Mapping[str, Any], collation: Mapping[str, Any] | None) -> Values | None:
     """The shard key value that a query fixes by equality, None if it does not."""
+    _by_ranges(table)
     equal = _equalities(query)
     values = tuple(equal.get(name, MISSING) for name in table.key)
     if any(one is MISSING for one in values):
@@ -92,6 +94,15 @@ def key_in_query(table: Table, query: Mapping[str, Any], collation: Mapping[str,
         # Under a collation several strings are equal, and they may lie on several shards.
         return None
     return values
+
+
+def _by_ranges(table: Table) -> None:
+    if any(direction != 1 for direction in table.key.values()):
+        raise NotTargeted(
+            115,
+            "CommandNotSupported",
+            f"the stand-in router finds the shard of a range key only, {table.namespace} has {_key(table)}",
+        )
 
 
 def _by_id(table: Table, query: Mapping[str, Any], otherwise: NotTargeted) -> tuple[str, ...]:

@@ -205,7 +205,10 @@ class _Patience:
 
 async def _all(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     """All results, or the first error once all have ended: nothing is left running behind a failed write."""
-    results = await asyncio.gather(*work, return_exceptions=True)
+    waiting = list(work)
+    if len(waiting) == 1:  # mostly; it saves a task
+        return [await waiting[0]]
+    results = await asyncio.gather(*waiting, return_exceptions=True)
     for one in results:
         if isinstance(one, BaseException):
             raise one

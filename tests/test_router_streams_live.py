@@ -186,6 +186,18 @@ async def test_a_chunk_that_moves_to_a_shard_without_any_goes_by_unseen(sharded:
     assert numbers(events) == [0, 1, 2, 3]
 
 
+async def test_a_collection_that_is_not_sharded_nor_there_yet_can_be_watched(sharded: LocalCluster) -> None:
+    async with sharded.client() as client:
+        plain = client["streams_new"]["plain"]
+        async with await watch(plain, full_document="updateLookup") as stream:
+            await plain.insert_one({"_id": 1})
+            await plain.update_one({"_id": 1}, {"$set": {"a": 2}})
+            events = await read(stream, 2)
+        await client.drop_database("streams_new")
+    assert [event["operationType"] for event in events] == ["insert", "update"]
+    assert events[1]["fullDocument"] == {"_id": 1, "a": 2}
+
+
 async def test_read_preference_and_comment_reach_the_cursor_on_every_shard(orders: Orders) -> None:
     reading = orders.client.get_database(DATABASE, read_preference=Secondary())[orders.name]
     async with await watch(reading, full_document="updateLookup", comment={"run": orders.name}) as stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -84,6 +85,23 @@ async def test_the_writer_keeps_its_pace_and_its_counts(observed: Observed) -> N
         sequence = [one["seq"] for one in observed.of("write.invoked", key=key)]
         assert sequence == list(range(1, len(sequence) + 1))
     assert {one.kind for one in observed.history} == {"write.invoked", "write.ok"}
+
+
+async def test_one_op_is_in_flight_per_document_and_different_documents_overlap(observed: Observed) -> None:
+    mine = {"failCommands": ["update"], "blockConnection": True, "blockTimeMS": 150}
+    async with fail_point(
+        observed.cluster, "failCommand", "alwaysOn", {**mine, "appName": f"mongofault {observed.run} writer"[:128]}
+    ):
+        writer = observed.writer(rate=100)
+        await writer.start()
+        await observed.until(lambda: writer.counters.ok >= 9, "some writes")
+        await writer.stop()
+    steps = [1 if one.kind == "write.invoked" else -1 for one in observed.history]
+    assert max(itertools.accumulate(steps)) == len(KEYS)
+    assert writer.counters.skipped > 0
+    for key in KEYS:
+        kinds = [one.kind for one in observed.history if one["key"] == key]
+        assert kinds == ["write.invoked", "write.ok"] * (len(kinds) // 2)
 
 
 async def test_a_write_that_cannot_be_is_failed_and_a_lost_answer_is_unknown(observed: Observed) -> None:

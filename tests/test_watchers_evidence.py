@@ -140,6 +140,12 @@ CAUSES = [
         "1 in use towards",
     ),
     (
+        "a member's connections to itself are no wait",
+        Evidence([hanging()], [], {"shard1-0": {"shard1-0": 5, "shard1-2": 1}}),
+        "shard1-2",
+        "1 in use towards",
+    ),
+    (
         "canary of the same set",
         Evidence([hanging()], views=views("shard1-2", "causal")),
         "shard1-2",
@@ -183,6 +189,13 @@ NO_ALARM = [
         Evidence([hanging(seconds=1.2)], views=views("config-0", "find")),
     ),
     (
+        "another stream's getMore and lookup",
+        state("silent"),
+        Evidence(
+            [GetMore("shard1-0", 1, 9, 1000, None, "s2", "currentOp", 0)], [Lookup("shard1-1", 7, 9, None, "s2", 0)]
+        ),
+    ),
+    (
         "somebody else's getMore",
         state("silent"),
         Evidence([GetMore("shard1-0", 1, 9, 1000, None, None, "currentOp", 0)]),
@@ -194,7 +207,7 @@ NO_ALARM = [
 def test_no_alarm_without_suspicion_and_evidence(
     _what: str, states: dict[str, StreamState], evidence: Evidence
 ) -> None:
-    assert Alarms(MEMBERS, threshold=3.0).judge(states, evidence, ns(13.1)) == ([], [], [])
+    assert Alarms(MEMBERS, threshold=3.0).judge(states, evidence, ns(14)) == ([], [], [])
 
 
 def test_an_alarm_without_a_name_waits_half_a_second_for_it_and_is_completed_later_once() -> None:
@@ -208,6 +221,12 @@ def test_an_alarm_without_a_name_waits_half_a_second_for_it_and_is_completed_lat
     again, (completed,), _ = alarms.judge(state("silent"), named, ns(14))
     assert (again, completed.waits_for) == ([], "shard1-1")
     assert alarms.judge(state("silent"), named, ns(14.1)) == ([], [], [])
+
+
+def test_a_members_own_word_on_a_getmore_goes_before_the_routers() -> None:
+    evidence = Evidence([hanging(seconds=9, source="router"), hanging(seconds=3.5)], [LOOKUP])
+    (alarm,), _, _ = Alarms(MEMBERS, threshold=3.0).judge(state("silent"), evidence, ns(13.1))
+    assert alarm.getmore == hanging(seconds=3.5)
 
 
 def test_an_alarm_is_cleared_once_and_a_new_silence_is_a_new_alarm() -> None:

@@ -231,7 +231,9 @@ def test_slack_follows_the_slower_of_the_quickest_write_and_the_quickest_hello()
     for one in [*write(1, 1, took=0.02), *write(1, 1, key="b", took=0.5)]:
         load.feed(one)
     load.feed(event(1, "canary", member="m1", probe="hello", ok=True, seconds=0.05))
-    load.feed(event(1, "canary", member="m2", probe="hello", ok=False, seconds=2.0))
-    load.feed(event(1, "canary", member="m1", probe="find", ok=True, seconds=1.0))
+    load.feed(event(1, "canary", member="m2", probe="hello", ok=True, seconds=1.5))
+    # A refused connection is quick, and a find is not the same work everywhere: neither says how slow the machine is.
+    load.feed(event(1, "canary", member="m2", probe="hello", ok=False, seconds=0.0001))
+    load.feed(event(1, "canary", member="m1", probe="find", ok=True, seconds=0.001))
     assert load.slack(ns(2)) == pytest.approx(10 * 0.05)
     assert load.slack(ns(60)) == 0.0

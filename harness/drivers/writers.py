@@ -178,7 +178,7 @@ class Writer:
             raise
         except PyMongoError as error:
             fields = error_fields(error)
-            kind = "failed" if _refused(error) else "unknown"
+            kind = "failed" if refused(error) else "unknown"
             self._outcome(kind, document.key, seq, error=fields["error"], code=fields["code"])
         except Exception as error:
             self._outcome("unknown", document.key, seq, error=one_line(error), code=None)
@@ -205,7 +205,7 @@ def interleave(documents: Iterable[Document]) -> list[Document]:
     return [document for one_round in rounds for document in one_round if document is not None]
 
 
-def _refused(error: PyMongoError) -> bool:
+def refused(error: PyMongoError) -> bool:
     """Whether the server's answer says that nothing was written; a majority that did not come in time is no refusal."""
     if isinstance(error, WriteError):
         return error.code not in PERHAPS

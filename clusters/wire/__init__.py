@@ -1,1 +1,1 @@
-"""The wire: OP_MSG as bytes, one connection, pools of them. Knows nothing of clusters, and nothing of the rest of it."""
+"""The wire: OP_MSG as bytes, one connection, pools of them. Knows nothing of clusters."""

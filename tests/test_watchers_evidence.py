@@ -123,9 +123,9 @@ def hanging(member: str = "shard1-0", seconds: float = 3.5, source: Any = "curre
     return GetMore(member, 42, seconds, 1000, COMMENT, "s1", source, ns(13))
 
 
-def views(member: str, *failing: Probe) -> dict[str, dict[Probe, View]]:
+def views(member: str, *failing: Probe, since: float = 11) -> dict[str, dict[Probe, View]]:
     probes: tuple[Probe, ...] = ("hello", "find", "causal", "aggregate")
-    return {member: {probe: View(probe not in failing, 0.1, None, False, ns(12)) for probe in probes}}
+    return {member: {probe: View(probe not in failing, 0.1, None, False, ns(12), ns(since)) for probe in probes}}
 
 
 LOOKUP = Lookup("shard1-1", 7, 3.0, COMMENT, "s1", ns(13))
@@ -161,6 +161,12 @@ CAUSES = [
         "no getMore to be seen, one member fails",
         Evidence(views=views("shard0-1", "hello")),
         "shard0-1",
+        "canary: no hello",
+    ),
+    (
+        "of several that fail, the one that fell last",
+        Evidence(views={**views("shard0-1", "hello", "find", since=5), **views("shard1-1", "hello", since=11)}),
+        "shard1-1",
         "canary: no hello",
     ),
     ("only the router fails", Evidence(views=views(ROUTER, "hello")), ROUTER, "canary: no hello"),

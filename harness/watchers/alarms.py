@@ -35,8 +35,12 @@ class Evidence:
     views: Mapping[str, Mapping[Probe, View]] = field(default_factory=dict)
 
     def failing(self, member: str) -> list[str]:
-        """The member's failing probes, with the router's among them."""
+        """The probes that the member (or the router) failed when last asked."""
         return [probe for probe, view in self.views.get(member, {}).items() if not view.ok]
+
+    def failing_since(self, member: str) -> int:
+        """When the first of them began to fail, in ns of run time."""
+        return min((view.since for view in self.views.get(member, {}).values() if not view.ok), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,8 @@ class Alarms:
             return ROUTER, "canary: no hello"
         if not failing:
             return None, None
-        name = max(failing, key=lambda one: len(evidence.failing(one)))
+        # Of several, the one that fell last: a member long gone did not silence a stream just now.
+        name = max(failing, key=lambda one: (evidence.failing_since(one), len(evidence.failing(one))))
         return name, f"canary: no {', '.join(evidence.failing(name))}"
 
 

@@ -42,13 +42,15 @@ CAUSAL_COLLECTION: Final = ("mongofault", "canary")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The last outcome of one probe. `parked`: the question is still out. `at` is run time in ns."""
+    """The last outcome of one probe. `parked`: the question is still out. `at` and `since` are run time in ns:
+    of this outcome, and of the first one in a row that was like it, good or bad."""
 
     ok: bool
     seconds: float
     error: str | None
     parked: bool
     at: int
+    since: int
 
 
 @dataclass(slots=True)
@@ -115,10 +117,6 @@ class Canary:
     async def close(self) -> None:
         await asyncio.gather(*(line.close() for probe in self._probes for line in (probe.line, probe.checking)))
 
-    def failing(self, member: str) -> dict[Probe, View]:
-        """The probes of a member that failed when last tried."""
-        return {probe: view for probe, view in self.views.get(member, {}).items() if not view.ok}
-
     async def _watch(self, probe: _Probe, *, offset: float) -> None:
         loop = asyncio.get_running_loop()
         due = loop.time() + offset
@@ -167,8 +165,12 @@ class Canary:
         except ConnectionLost as lost:
             probe.left_behind = True
             error = one_line(lost)
-        view = View(error is None, round(loop.time() - start, 6), error, parked, self._recorder.now())
-        self.views.setdefault(probe.member, {})[probe.probe] = view
+        now = self._recorder.now()
+        views = self.views.setdefault(probe.member, {})
+        before = views.get(probe.probe)
+        since = before.since if before is not None and before.ok == (error is None) else now
+        view = View(error is None, round(loop.time() - start, 6), error, parked, now, since)
+        views[probe.probe] = view
         self._recorder.record(
             "canary", SOURCE, member=probe.member, probe=probe.probe,
             ok=view.ok, seconds=view.seconds, error=error, parked=parked,

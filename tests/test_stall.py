@@ -156,21 +156,21 @@ def test_a_record_with_an_event_removed_by_hand_says_which_is_missing_on_which_s
 
 
 def test_without_post_images_nothing_stalls_under_the_same_fault(place: Place) -> None:
-    done = run(place, "--full-document", "default", "--hold", "6s")
+    done = run(place, "--full-document", "default", "--hold", "5s")
     assert done.code == exits.AS_EXPECTED, done.out
     assert done.result["counts"] == {"no effect": STREAMS}
     assert done.result["alarms"] == []
 
 
 def test_without_a_fault_there_is_no_alarm(place: Place) -> None:
-    done = run(place, "--fault", "none", "--hold", "8s")
+    done = run(place, "--fault", "none", "--hold", "5s")
     assert done.code == exits.AS_EXPECTED, done.out
     assert done.result["alarms"] == []
     assert done.result["faults"] == []
 
 
 def test_without_a_fault_and_without_traffic_streams_are_quiet(place: Place) -> None:
-    done = run(place, "--fault", "none", "--no-traffic", "--hold", "6s")
+    done = run(place, "--fault", "none", "--no-traffic", "--hold", "5s")
     assert done.code == exits.AS_EXPECTED, done.out
     assert done.result["alarms"] == []
     states = [
@@ -190,13 +190,13 @@ def test_a_socket_timeout_is_reported_as_never_firing(place: Place) -> None:
 
 
 def test_a_random_secondary_without_tags_stalls_the_streams_too(place: Place) -> None:
-    done = run(place, "--target", "secondary", "--hold", "8s")
+    done = run(place, "--target", "secondary", "--hold", "6s")
     assert done.code == exits.AS_EXPECTED, done.out
     assert done.result["counts"] == {"stalled": STREAMS}
 
 
 def test_two_runs_at_once_do_not_disturb_each_other(place: Place) -> None:
-    options = ("--streams", "4", "--hold", "6s")
+    options = ("--streams", "4", "--hold", "5s")
     first, second = place.start(*SCENARIO, *options), place.start(*SCENARIO, *options)
     for process in (first, second):
         done = outcome(place, process)
@@ -205,7 +205,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(place: Place) -> None:
 
 
 def test_an_unexpected_outcome_is_not_as_expected(place: Place) -> None:
-    done = run(place, "--expect", "no effect", "--hold", "6s", "--streams", "2")
+    done = run(place, "--expect", "no effect", "--hold", "5s", "--streams", "2")
     assert done.code == exits.NOT_AS_EXPECTED
     assert "expected no effect, observed 2 stalled" in done.out
 

@@ -260,7 +260,7 @@ async def test_on_an_overloaded_machine_no_stream_is_called_silent(plain: Observ
     try:
         async with watching(plain) as watchers, streaming(plain, plain.plan(8)):
             async with writing(plain):
-                await asyncio.sleep(3 * THRESHOLD)
+                await asyncio.sleep(2 * THRESHOLD)
             assert await watchers.delivered(deadline=20)
     finally:
         for burner in burners:

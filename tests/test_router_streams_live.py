@@ -124,7 +124,7 @@ async def test_the_start_holds_for_writes_that_no_router_has_seen(orders: Orders
         (await primary_of(orders.cluster, lower)).client() as first,
         (await primary_of(orders.cluster, upper)).client() as second,
     ):
-        for n in range(0, 60, 20):
+        for n in range(0, 40, 20):
             for before in range(n, n + 10):
                 await first[DATABASE][orders.name].insert_one({"_id": before, "region": -1})
             cursor = await inside.open({"fullDocument": "default"})

@@ -42,6 +42,8 @@ READY_DEADLINE = 120.0
 """Seconds for the whole bring-up; a burdened machine needs ten times the usual two."""
 TEAR_DOWN_DEADLINE = 20.0
 PORT_TRIES = 4
+STAND_IN_VERSION = (6, 0)
+"""The stand-in runs reads and un-numbered writes through commands that shard servers of 6.0 answer, and 5.0 do not."""
 
 
 class LocalCluster:
@@ -110,6 +112,11 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0) -> LocalClus
     mongod, mongos = find_mongod(), find_mongos()
     if topology.router_host is not None and mongos is not None:
         topology = shaping.without_router_host(topology)
+    if topology.sharded and mongos is None and mongod.major != STAND_IN_VERSION:
+        raise Refused(
+            f"no mongos found for mongod {mongod.version}: put one of the same version into MONGODB_BINARIES "
+            "(the stand-in router drives mongod 6.0 alone)"
+        )
     memory.check(topology)
     for tries_left in reversed(range(PORT_TRIES)):
         ledger, guardian = open_ledger(name)
@@ -247,7 +254,7 @@ class _Attempt:
             self.topology.settings,
             port=self.ports[name],
             data=data,
-            fail_points=commandline.BRING_UP_FAIL_POINTS if self.mongod.major >= (4, 4) else {},
+            fail_points=commandline.BRING_UP_FAIL_POINTS if (4, 4) <= self.mongod.major <= (6, 0) else {},
         )
         return LocalMember(spec, self.hosts[name], command, commandline.log_path(data), new_token())
 

@@ -114,12 +114,15 @@ class _Course:
     async def drive(self) -> None:
         async with self._ground() as ground:
             cluster = ground.cluster
+            went_well = False
             try:
                 async with AsyncExitStack() as stack:
                     await self._loaded(ground, stack)
-            except BaseException:
-                self._record.keep_logs((one.name, one.log) for one in cluster.processes)
-                raise
+                self._recorder.flush()
+                went_well = self._record.judge().verdict.verdict == "as expected"
+            finally:
+                if not went_well:
+                    self._record.keep_logs((one.name, one.log) for one in cluster.processes)
 
     # bring-up
 

@@ -62,7 +62,7 @@ async def test_it_says_ready_answers_hello_and_ends_on_sigterm_with_clients_conn
         connection = await Connection.open(f"127.0.0.1:{port}", deadline=10)
         assert connection.hello["msg"] == "isdbgrid"
         taken = await asyncio.to_thread(run, "--listen", f"127.0.0.1:{port}", *NOWHERE)
-        assert (taken.returncode, taken.stdout) == (2, "")
+        assert (taken.returncode, taken.stdout) == (48, "")
         assert "cannot listen on" in taken.stderr
         waiting = asyncio.create_task(connection.command("app", {"find": "orders"}))
         await asyncio.sleep(0)

@@ -1,12 +1,14 @@
 """`python -m clusters.router`: the stand-in router as a process of its own. Prints `ready` when it listens.
 
-Ends on SIGTERM or SIGINT with exit 0; exit 2 and one line on stderr where its arguments or its address cannot be used.
+Ends on SIGTERM or SIGINT with exit 0; exit 2 and one line on stderr where its arguments or its address cannot be used,
+48, as a mongod, where somebody else has the address.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import importlib
 import logging
 import signal
@@ -14,6 +16,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from clusters.ports import ADDRESS_IN_USE_EXIT
+from clusters.router.log import configure
 from clusters.router.members import parse_set
 from clusters.router.router import Router, Settings
 
@@ -55,7 +59,7 @@ async def serve(settings: Settings) -> int:
         await router.start()
     except OSError as error:
         print(f"cannot listen on {settings.listen}: {error.strerror or error}; choose another port", file=sys.stderr)
-        return 2
+        return ADDRESS_IN_USE_EXIT if error.errno == errno.EADDRINUSE else 2
     print("ready", flush=True)
     await stop.wait()
     await router.close()
@@ -76,7 +80,7 @@ def _runner(uvloop: bool) -> Callable[[Coroutine[Any, Any, int]], int]:
 
 def main() -> None:
     options = arguments()
-    logging.basicConfig(level=options.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    configure(options.log_level)
     settings = Settings(options.listen, options.configdb, options.router_host, options.seed)
     sys.exit(_runner(options.uvloop)(serve(settings)))
 

@@ -14,9 +14,9 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 import faults
-from clusters.cluster import Cluster, ServerInfo, data_members, primary_of
+from clusters.cluster import Cluster, ServerInfo, primary_of
 from clusters.member import Member
-from clusters.topology import Topology, sharded_cluster
+from clusters.topology import Role, Topology, sharded_cluster
 from faults import nodespec
 from harness import stage
 from harness.drivers.clients import parse_driver_options
@@ -177,22 +177,22 @@ class UpdateLookupStall:
 def _resolve(spec: str, nodes: Sequence[nodespec.NodeState], source: random.Random) -> str:
     """One member; a plain `secondary` or `primary` is that of the first shard, which every stream waits for."""
     if spec in ("primary", "secondary", "one"):
-        spec = f"{nodes[0].set_name}/{spec}"
+        spec = f"{next(node.set_name for node in nodes if node.role is Role.SHARD)}/{spec}"
     return nodespec.resolve(spec, nodes, source)[0]
 
 
 def _planned(topology: Topology) -> list[nodespec.NodeState]:
-    """The members that will hold data, as node specs will see them once the cluster is up."""
+    """Every member, as node specs will see it once the cluster is up."""
     return [
-        nodespec.NodeState(member.name, shard.name, member.role, index == 0, member.tags)
-        for shard in topology.shards
-        for index, member in enumerate(shard.members)
+        nodespec.NodeState(member.name, one.name, member.role, index == 0, member.tags)
+        for one in topology.sets()
+        for index, member in enumerate(one.members)
     ]
 
 
 async def node_states(cluster: Cluster) -> list[nodespec.NodeState]:
-    """The members that hold data, as node specs see them now."""
-    primaries = {(await primary_of(cluster, one.name)).name for one in cluster.topology.shards}
+    """Every member, as node specs see it now."""
+    primaries = {(await primary_of(cluster, one.name)).name for one in cluster.topology.sets()}
     return [
         nodespec.NodeState(
             member.name,
@@ -201,5 +201,5 @@ async def node_states(cluster: Cluster) -> list[nodespec.NodeState]:
             member.name in primaries,
             member.spec.tags,
         )
-        for member in data_members(cluster)
+        for member in cluster.members.values()
     ]

@@ -103,6 +103,10 @@ def test_every_stream_falls_silent_for_the_whole_hold_without_an_error(demo: tup
         assert stream["error_count"] == 0
 
 
+def test_logs_are_not_kept_where_all_went_as_expected(demo: tuple[Outcome, set[int]]) -> None:
+    assert sorted(one.name for one in demo[0].record.iterdir()) == ["history.jsonl", "result.json"]
+
+
 def test_every_hung_getmore_is_named_with_seconds_far_past_its_max_time(demo: tuple[Outcome, set[int]]) -> None:
     done, _ = demo
     for stream in done.result["streams"]:
@@ -222,6 +226,7 @@ def test_a_fault_whose_injection_does_nothing_makes_the_run_unknown(place: Place
     assert done.code == exits.UNKNOWN
     assert done.result["verdict"] == "unknown"
     assert "not in process state T" in done.out
+    assert (done.record / "logs/shard0-0.log").stat().st_size > 0
     assert place.left_after(1.0) == []
 
 

@@ -14,8 +14,9 @@ from harness.checkers.context import Context
 from harness.checkers.digest import Digest, fold
 from harness.checkers.finding import Finding
 from harness.checkers.silences import silences
-from harness.checkers.windows import NS, Window, at, seconds, windows
+from harness.checkers.windows import Window, at, seconds, windows
 from harness.history import Event
+from harness.measures import NS
 
 NAME = "alarms"
 STATEMENT = "Every stalled stream is reported before the release, and no stream that is not silent under a fault."

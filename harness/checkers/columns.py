@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.history import END_OF_RUN, Event
+from harness.measures import NS, overdue
 
 NEVER: Final = 0
 """An event told of this write, the writer never did."""
@@ -95,11 +96,12 @@ class GetMore:
     @property
     def began(self) -> int:
         """Run time in ns."""
-        return self.last_seen - int(self.seconds * 1e9)
+        return self.last_seen - int(self.seconds * NS)
 
     @property
-    def past_max_time(self) -> bool:
-        return self.seconds * 1000 > (self.max_time_ms or 1000) + 1000
+    def overdue(self) -> float:
+        """Seconds past its maxTimeMS."""
+        return overdue(self.seconds, self.max_time_ms)
 
 
 @dataclass(slots=True)

@@ -54,15 +54,15 @@ class Context:
                 ("minimum_events", int),
                 ("fault", str),
                 ("recovery_margin", float),
-                ("driver_options", options),
             )
             if parameters.get(name) is not None
         }
+        if not parameters.get("traffic", True):
+            known |= {"minimum_writes": 0, "minimum_events": 0}
         return cls(
             **known,
-            # On a cluster that was there already, its own number of shards holds, not the parameter's.
-            shards=None if parameters.get("cluster") else parameters.get("shards"),
-            traffic_in_hold=parameters.get("traffic", True),
+            shards=parameters.get("shards"),
+            driver_options=options(parameters.get("driver_option") or ()),
             expected=frozenset(started.get("expected") or ()),
         )
 

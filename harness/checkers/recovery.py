@@ -15,8 +15,9 @@ from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest, fold
 from harness.checkers.finding import Finding
 from harness.checkers.silences import outstanding_at, owed_at
-from harness.checkers.windows import NS, at, seconds, windows
+from harness.checkers.windows import at, seconds, windows
 from harness.history import Event
+from harness.measures import NS
 
 NAME = "recovery"
 STATEMENT = "Every fault is proven while it acts, is healed, the cluster recovers, and every stream moves again."

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from harness.checkers.columns import Stream
 from harness.checkers.digest import Digest
-from harness.checkers.windows import NS
-from harness.watchers.load import DELIVERY
+from harness.measures import DELIVERY, NS
 
 FLOOR_SECONDS = 0.25
 """Shorter intervals are ordinary latency and not kept."""

@@ -22,8 +22,9 @@ from harness.checkers.context import Context
 from harness.checkers.digest import Digest, fold
 from harness.checkers.finding import Finding
 from harness.checkers.silences import Silence, outstanding_at, silences
-from harness.checkers.windows import NS, Window, seconds, windows
+from harness.checkers.windows import Window, seconds, windows
 from harness.history import Event
+from harness.measures import NS, OVERDUE
 
 NAME = "stall"
 STATEMENT = (
@@ -163,7 +164,7 @@ def _getmore(stream: Stream, window: Window) -> GetMore | None:
         each
         for each in stream.getmores.values()
         # It may be seen for a while after the release: a member that was frozen must catch up before it answers.
-        if each.past_max_time and window.opened <= each.last_seen and each.began <= window.release
+        if each.overdue > OVERDUE and window.opened <= each.last_seen and each.began <= window.release
     ]
     return max(hung, key=lambda each: (each.source == "currentOp", each.seconds), default=None)
 

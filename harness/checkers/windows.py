@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from harness.checkers.columns import Fault
 from harness.checkers.context import Context
 from harness.checkers.digest import Digest
-
-NS = 1_000_000_000
+from harness.measures import NS
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from harness.drivers.clients import Client, OptionValue, ReadPreference, close_c
 from harness.drivers.errors import error_fields, one_line
 from harness.drivers.resumes import ResumeListener, token_data
 from harness.history import Recorder
+from harness.measures import DEFAULT_AWAIT_MS
 
 SOURCE: Final = "streams"
 
@@ -56,8 +57,8 @@ class StreamPlan:
 
     @property
     def await_seconds(self) -> float:
-        """How long a healthy `try_next()` takes when there is nothing; 1 s is the server's default."""
-        return 1.0 if self.max_await_time_ms is None else self.max_await_time_ms / 1000
+        """How long a healthy `try_next()` takes when there is nothing."""
+        return (DEFAULT_AWAIT_MS if self.max_await_time_ms is None else self.max_await_time_ms) / 1000
 
 
 class StreamsNotOpen(Exception):

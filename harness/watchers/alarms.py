@@ -9,13 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from harness.measures import OVERDUE
 from harness.watchers.canary import ROUTER, Probe, View
 from harness.watchers.currentop import GetMore, Lookup
 from harness.watchers.progress import StreamState
 from harness.watchers.watched import WatchedMember
-
-OVERDUE: Final = 1.0
-"""Seconds past its maxTimeMS from which a getMore is evidence; a busy member is a little late with any of them."""
 
 LOOKUP: Final = 1.0
 """Seconds that a lookup runs before it is what somebody waits for."""

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from clusters.wire.connection import CommandFailed, ConnectionLost
 from harness.history import Recorder
+from harness.measures import DEFAULT_AWAIT_MS, NS, overdue
 from harness.watchers.canary import READ_ANYWHERE, ROUTER
 from harness.watchers.line import Line, StillWaiting
 from harness.watchers.watched import WatchedMember
@@ -23,11 +24,8 @@ URGENT: Final = 0.3
 """Seconds from one poll to the next; the shorter one while something is suspected."""
 
 PATIENCE: Final = 1.0
-FRESH: Final = 2_000_000_000
+FRESH: Final = 2 * NS
 """Nanoseconds that a sighting counts as present."""
-
-DEFAULT_AWAIT_MS: Final = 1000
-"""What the server awaits new data for when a getMore carries no `maxTimeMS`."""
 
 PAST: Final = 0.25
 """Seconds past its `maxTimeMS` from which a getMore is worth a line; less is ordinary."""
@@ -51,7 +49,7 @@ class GetMore:
     @property
     def overdue(self) -> float:
         """Seconds past its maxTimeMS."""
-        return self.seconds - self.max_time_ms / 1000
+        return overdue(self.seconds, self.max_time_ms)
 
     def fields(self) -> dict[str, Any]:
         """As the history has it, beside its source."""

@@ -10,12 +10,10 @@ from collections import deque
 from typing import Any, Final
 
 from harness.history import Event
+from harness.measures import DELIVERY, NS
 
-WINDOW: Final = 5_000_000_000
+WINDOW: Final = 5 * NS
 """Nanoseconds that a measurement counts."""
-
-DELIVERY: Final = 10
-"""How many round trips a delivery takes at most: oplog, majority point, getMore, lookup, merge, the reply."""
 
 
 class Load:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from clusters.wire.connection import CommandFailed, ConnectionLost
 from harness.history import Recorder
+from harness.measures import NS
 from harness.watchers.line import Line, StillWaiting
 from harness.watchers.watched import WatchedMember
 
@@ -22,7 +23,7 @@ POOLS: Final = "NetworkInterfaceTL-TaskExecutorPool-"
 EVERY: Final = 5.0
 URGENT: Final = 0.4
 PATIENCE: Final = 1.0
-FRESH: Final = 2_000_000_000
+FRESH: Final = 2 * NS
 
 
 def in_use(reply: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, int]:

@@ -13,7 +13,8 @@ from typing import Final
 from clusters.topology import Role
 from harness.drivers.errors import one_line
 from harness.history import Event, Recorder
-from harness.watchers.alarms import OVERDUE, Alarm, Alarms, Evidence
+from harness.measures import OVERDUE
+from harness.watchers.alarms import Alarm, Alarms, Evidence
 from harness.watchers.canary import Canary, Probe, View
 from harness.watchers.currentop import CurrentOp
 from harness.watchers.load import Load

@@ -6,7 +6,8 @@ Works on raw connections; knows no provider. Every wait has a deadline, in secon
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from clusters.errors import ClusterError
@@ -19,9 +20,9 @@ MAJORITY: Final = {"w": "majority", "wtimeout": 30_000}
 BRING_UP_HEARTBEAT_MS: Final = 100
 """With 2 s between heartbeats a new set needs seconds to see its members; set back before the cluster is Ready."""
 POLL: Final = 0.02
+RECONFIGURE_DEADLINE: Final = 20.0
 
-NODE_NOT_FOUND: Final = 74
-ALREADY_INITIALIZED: Final = 23
+FAIL_POINT_UNKNOWN: Final = 82
 NEW_CONFIG_IN_PROGRESS: Final = (109, 308, 103)
 """ConfigurationInProgress, CurrentConfigNotCommittedYet, NewReplicaSetConfigurationIncompatible: try again."""
 
@@ -37,14 +38,24 @@ async def until(what: str, condition: Callable[[], Awaitable[bool]], *, deadline
         raise ClusterError(f"{what}: not so within {deadline:g} s") from error
 
 
-async def connect(host: str, *, deadline: float, internal: bool = False) -> Connection:
+@asynccontextmanager
+async def connected(host: str, *, deadline: float = 10) -> AsyncIterator[Connection]:
+    """A connection for the length of a block. Raises ClusterError after `deadline` seconds."""
+    connection = await connect(host, deadline=deadline)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+async def connect(host: str, *, deadline: float) -> Connection:
     """A connection to a member that may not listen yet. Raises ClusterError after `deadline` seconds."""
     last: Exception | None = None
     try:
         async with asyncio.timeout(deadline):
             while True:
                 try:
-                    return await Connection.open(host, deadline=deadline, internal=internal)
+                    return await Connection.open(host, deadline=deadline)
                 except ConnectionLost as error:
                     last = error
                 await asyncio.sleep(POLL)
@@ -118,44 +129,45 @@ async def current_config(primary: Connection) -> Document:
     return config
 
 
-async def reconfigure(primary: Connection, change: Callable[[Document], None], *, deadline: float = 20) -> Document:
-    """Apply `change` to the current configuration and install it; the new configuration.
+async def reconfigure(primary: Connection, change: Callable[[Document], bool]) -> None:
+    """Let `change` alter the current configuration and, if it says that it did, install it.
 
-    Waits out a configuration that is not committed yet. Raises ClusterError after `deadline` seconds.
+    Waits out a configuration that is not committed yet. Raises ClusterError after RECONFIGURE_DEADLINE seconds.
     """
-    new: Document = {}
 
     async def installed() -> bool:
-        nonlocal new
-        new = await current_config(primary)
-        change(new)
-        new["version"] += 1
+        config = await current_config(primary)
+        if not change(config):
+            return True
+        config["version"] += 1
         try:
-            await primary.command("admin", {"replSetReconfig": new}, deadline=deadline)
+            await primary.command("admin", {"replSetReconfig": config}, deadline=RECONFIGURE_DEADLINE)
         except CommandFailed as error:
             if error.code in NEW_CONFIG_IN_PROGRESS:
                 return False
             raise
         return True
 
-    await until(f"a new configuration is installed through {primary.host}", installed, deadline=deadline)
-    return new
+    await until(f"a new configuration is installed through {primary.host}", installed, deadline=RECONFIGURE_DEADLINE)
 
 
 async def set_heartbeat(primary: Connection, milliseconds: int) -> None:
     """Forced: an ordinary one waits until a majority has it, by then two of the new, slower heartbeats away."""
     config = await current_config(primary)
     config["settings"]["heartbeatIntervalMillis"] = milliseconds
-    await primary.command("admin", {"replSetReconfig": config, "force": True}, deadline=20)
+    await primary.command("admin", {"replSetReconfig": config, "force": True}, deadline=RECONFIGURE_DEADLINE)
 
 
 async def move_tags(primary: Connection, tags: Mapping[str, Mapping[str, str]]) -> None:
     """Set the tags of the hosts named, leaving the other members' alone."""
 
-    def change(config: Document) -> None:
+    def change(config: Document) -> bool:
+        changed = False
         for member in config["members"]:
-            if member["host"] in tags:
-                member["tags"] = dict(tags[member["host"]])
+            wanted = dict(tags.get(member["host"], member.get("tags", {})))
+            changed |= member.get("tags", {}) != wanted
+            member["tags"] = wanted
+        return changed
 
     await reconfigure(primary, change)
 
@@ -185,8 +197,14 @@ async def attach_router_host(config: Connection, host: Connection, connection_st
     await host.command("admin", {"_addShard": 1, "shardIdentity": identity}, deadline=30)
 
 
-async def fail_point_off(member: Connection, name: str) -> None:
-    await member.command("admin", {"configureFailPoint": name, "mode": "off"}, deadline=10)
+async def fail_points_off(member: Connection, names: Iterable[str]) -> None:
+    """Switch fail points off; a server that does not know one has it off."""
+    for name in names:
+        try:
+            await member.command("admin", {"configureFailPoint": name, "mode": "off"}, deadline=10)
+        except CommandFailed as error:
+            if error.code != FAIL_POINT_UNKNOWN:
+                raise
 
 
 async def set_balancer(config: Connection, *, on: bool) -> None:

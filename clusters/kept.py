@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from clusters.cluster import ServerInfo
 from clusters.errors import Refused
 from clusters.guard import Ledger, LedgerError, Process, ledger_directory, state, state_root
-from clusters.local import LocalCluster, take_down
+from clusters.local import LocalCluster, OwnCluster, take_down, uri_of
 from clusters.member import LocalMember, LocalProcess
 from clusters.topology import Topology
 
@@ -41,13 +41,16 @@ class ClusterRecord:
     directory: str
     created: float
 
+    @property
+    def uri(self) -> str:
+        return uri_of(self.topology, self.router, list(self.hosts.values()))
+
 
 _json = TypeAdapter(ClusterRecord)
 
 
-def save(cluster: LocalCluster, *, created: float) -> None:
+def save(cluster: OwnCluster, *, created: float) -> ClusterRecord:
     """Write the cluster down and let it outlive this process."""
-    assert cluster.ledger is not None
     record = ClusterRecord(
         name=cluster.name,
         topology=cluster.topology,
@@ -65,6 +68,7 @@ def save(cluster: LocalCluster, *, created: float) -> None:
     temporary.write_bytes(_json.dump_json(record, indent=1))
     temporary.replace(path)
     cluster.keep()
+    return record
 
 
 def names() -> list[str]:
@@ -88,9 +92,6 @@ def load(name: str) -> LocalCluster:
     record = read(name)
     specs = {spec.name: spec for spec in record.topology.members()}
 
-    def process(one: str) -> dict[str, object]:
-        return {"process": record.processes[one].process}
-
     members = [
         LocalMember(
             specs[one],
@@ -98,7 +99,7 @@ def load(name: str) -> LocalCluster:
             record.processes[one].command,
             Path(record.processes[one].log),
             record.processes[one].token,
-            **process(one),
+            process=record.processes[one].process,
         )
         for one in specs
     ]

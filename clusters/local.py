@@ -31,11 +31,11 @@ from clusters.guard import (
     make_directory,
     new_path,
     new_token,
-    undo_all,
+    undo_until_done,
 )
 from clusters.guard.undo import Undo
 from clusters.member import LocalMember, LocalProcess, reap
-from clusters.topology import Topology
+from clusters.topology import MemberSpec, Topology
 from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
 
 READY_DEADLINE = 120.0
@@ -47,7 +47,7 @@ STAND_IN_VERSION = (6, 0)
 
 
 class LocalCluster:
-    """A cluster of local processes (see `clusters.cluster.Cluster`), with the ledger that tells how to remove it."""
+    """A cluster of local processes (see `clusters.cluster.Cluster`), whoever is to remove it."""
 
     def __init__(
         self,
@@ -59,8 +59,6 @@ class LocalCluster:
         router: str | None,
         server: ServerInfo,
         directory: Path,
-        ledger: Ledger | None = None,
-        guardian: Guardian | None = None,
     ) -> None:
         self.name = name
         self.topology = topology
@@ -68,16 +66,8 @@ class LocalCluster:
         self.router_process = router_process
         self.server = server
         self.directory = directory
-        self.ledger = ledger
-        self.guardian = guardian
         self._members = {member.name: member for member in members}
-        self.uri = self._uri()
-
-    def _uri(self) -> str:
-        if self.router is not None:
-            return f"mongodb://{self.router}/"
-        hosts = ",".join(member.host for member in self._members.values())
-        return f"mongodb://{hosts}/?replicaSet={self.topology.shards[0].name}"
+        self.uri = uri_of(topology, router, [member.host for member in members])
 
     @property
     def members(self) -> Mapping[str, LocalMember]:
@@ -90,20 +80,34 @@ class LocalCluster:
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
         return AsyncMongoClient(self.uri, **options)
 
+
+class OwnCluster(LocalCluster):
+    """A cluster that this process brought up: it holds the ledger that tells how to remove it, and its guardian."""
+
+    def __init__(self, *args: Any, ledger: Ledger, guardian: Guardian, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.ledger = ledger
+        self.guardian = guardian
+
     async def down(self) -> None:
         """Remove every process, and every file. Raises ClusterError naming what could not be removed."""
         await take_down(self.ledger, self.guardian)
 
     def keep(self) -> None:
         """From now on the cluster outlives this process; `mongofault down` removes it."""
-        assert self.ledger is not None
-        assert self.guardian is not None
         self.ledger.keep()
         self.guardian.dismiss()
         self.ledger.release()
 
 
-async def bring_up(topology: Topology, name: str, *, seed: int = 0) -> LocalCluster:
+def uri_of(topology: Topology, router: str | None, hosts: Sequence[str]) -> str:
+    """How an application connects."""
+    if router is not None:
+        return f"mongodb://{router}/"
+    return f"mongodb://{','.join(hosts)}/?replicaSet={topology.shards[0].name}"
+
+
+async def bring_up(topology: Topology, name: str, *, seed: int = 0) -> OwnCluster:
     """A cluster, Ready: see `clusters.ready`. It goes when this process goes, unless `keep` is called.
 
     Raises Refused where nothing was started (no binary, no memory, the name is taken) and ClusterError where the
@@ -174,13 +178,11 @@ def open_ledger(name: str, *, on: Ledger | None = None) -> tuple[Ledger, Guardia
         raise
 
 
-async def take_down(ledger: Ledger | None, guardian: Guardian | None) -> None:
+async def take_down(ledger: Ledger, guardian: Guardian | None) -> None:
     """Undo all that the ledger holds, shielded from cancellation: half a removal is the worst of all outcomes."""
-    if ledger is None:
-        return
 
     def undo() -> None:
-        report = undo_all(ledger, deadline=TEAR_DOWN_DEADLINE, everything=True)
+        report = undo_until_done(ledger, TEAR_DOWN_DEADLINE, everything=True)
         reap()
         if report.failed:
             # The guardian is not dismissed: when this process has ended it tries again.
@@ -212,15 +214,15 @@ class _Attempt:
         self.ports = dict(zip((spec.name for spec in self.specs), chosen, strict=True))
         self.hosts = {name: f"127.0.0.1:{port}" for name, port in self.ports.items()}
 
-    async def run(self) -> LocalCluster:
+    async def run(self) -> OwnCluster:
         directory = new_path(Path(tempfile.gettempdir()), f"mongofault-{self.name}-")
         self.ledger.open(RemoveDirectory(str(directory)), title=f"data of {self.name}")
         make_directory(directory)
-        members = [self._member(spec.name, directory) for spec in self.specs]
+        members = [self._member(spec, directory) for spec in self.specs]
         router_process = self._router(directory) if self.topology.sharded else None
         processes = [*members, *([router_process] if router_process else [])]
         self._spawn(processes)
-        cluster = LocalCluster(
+        cluster = OwnCluster(
             self.name,
             self.topology,
             members=members,
@@ -244,19 +246,18 @@ class _Attempt:
         await _while_all_live(make_ready(), processes)
         return cluster
 
-    def _member(self, name: str, directory: Path) -> LocalMember:
-        spec = next(spec for spec in self.specs if spec.name == name)
-        data = directory / name
+    def _member(self, spec: MemberSpec, directory: Path) -> LocalMember:
+        data = directory / spec.name
         data.mkdir()
         command = commandline.mongod(
             self.mongod.path,
             spec,
             self.topology.settings,
-            port=self.ports[name],
+            port=self.ports[spec.name],
             data=data,
             fail_points=commandline.BRING_UP_FAIL_POINTS if (4, 4) <= self.mongod.major <= (6, 0) else {},
         )
-        return LocalMember(spec, self.hosts[name], command, commandline.log_path(data), new_token())
+        return LocalMember(spec, self.hosts[spec.name], command, commandline.log_path(data), new_token())
 
     def _router(self, directory: Path) -> LocalProcess:
         config = shaping.connection_string(self.topology, self.hosts)

@@ -17,7 +17,7 @@ from pymongo import AsyncMongoClient
 
 from clusters.errors import ClusterError, MemberDied
 from clusters.guard import TOKEN_VARIABLE, Process, identify, send_signal, state
-from clusters.topology import MemberSpec, Role
+from clusters.topology import MemberSpec
 
 LAST_WORDS = 5
 STOPPED = ("T", "t")
@@ -156,18 +156,12 @@ class LocalProcess:
 class LocalMember(LocalProcess):
     """A mongod on this machine."""
 
-    def __init__(self, spec: MemberSpec, host: str, command: list[str], log: Path, token: str, **more: Any) -> None:
-        super().__init__(spec.name, command, log, token, **more)
+    def __init__(
+        self, spec: MemberSpec, host: str, command: list[str], log: Path, token: str, process: Process | None = None
+    ) -> None:
+        super().__init__(spec.name, command, log, token, process=process)
         self.spec = spec
         self.host = host
-
-    @property
-    def role(self) -> Role:
-        return self.spec.role
-
-    @property
-    def set_name(self) -> str:
-        return self.spec.set_name
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
         return AsyncMongoClient(f"mongodb://{self.host}/", directConnection=True, **options)

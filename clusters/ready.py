@@ -1,7 +1,7 @@
 """Ready: a majority write, sent as an application would send it, was acknowledged by every shard.
 
-An open port says nothing, a primary not yet writable says yes to a ping. On the way the ownership marker is written and
-the bring-up's fail points are switched off. Provider-neutral.
+An open port says nothing, a primary not yet writable says yes to a ping. On the way the ownership marker is written.
+Provider-neutral.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import OperationFailure
 from pymongo.write_concern import WriteConcern
 
-from clusters import admin
-from clusters.cluster import Cluster, of_set
-from clusters.commandline import BRING_UP_FAIL_POINTS
-from clusters.wire.connection import CommandFailed
+from clusters.cluster import Cluster
 
 DATABASE: Final = "mongofault"
 """The harness's own database in a cluster that is its own."""
@@ -26,7 +23,6 @@ CANARY: Final = "canary"
 """A collection with documents on every shard: what Ready writes, and what a watcher's causal read finds."""
 
 CANARY_KEY: Final = "shard"
-FAIL_POINT_UNKNOWN = 82
 
 
 async def wait(cluster: Cluster, *, deadline: float) -> None:
@@ -40,7 +36,6 @@ async def wait(cluster: Cluster, *, deadline: float) -> None:
         await mark(client, cluster.name)
         canary = client[DATABASE].get_collection(CANARY, write_concern=WriteConcern("majority"))
         await canary.insert_many([{CANARY_KEY: number} for number, _ in enumerate(cluster.topology.shards)])
-        await _bring_up_fail_points_off(cluster)
 
 
 async def spread(client: AsyncMongoClient[dict[str, Any]], namespace: str, key: str, shards: Sequence[str]) -> None:
@@ -66,22 +61,3 @@ async def owner_of(client: AsyncMongoClient[dict[str, Any]]) -> str | None:
     except OperationFailure:
         return None
     return None if marker is None else str(marker["cluster"])
-
-
-async def _bring_up_fail_points_off(cluster: Cluster) -> None:
-    async def switch_off(host: str) -> None:
-        connection = await admin.connect(host, deadline=10)
-        try:
-            for name in BRING_UP_FAIL_POINTS:
-                try:
-                    await admin.fail_point_off(connection, name)
-                except CommandFailed as error:
-                    if error.code != FAIL_POINT_UNKNOWN:
-                        raise
-        finally:
-            connection.close()
-
-    async with asyncio.TaskGroup() as group:
-        for one in cluster.topology.sets():
-            for member in of_set(cluster, one.name):
-                group.create_task(switch_off(member.host))

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from clusters import admin
+from clusters.commandline import BRING_UP_FAIL_POINTS
 from clusters.topology import Topology
 from clusters.wire.connection import Connection
 
@@ -26,7 +27,7 @@ def without_router_host(topology: Topology) -> Topology:
 
 
 async def shape(topology: Topology, hosts: Mapping[str, str]) -> None:
-    """Initiate all sets at once, add the shards, attach the router host, wait for every SECONDARY.
+    """Initiate all sets at once, add the shards, attach the router host, wait for every SECONDARY, tidy up.
 
     `hosts` maps member names to `address:port`. Raises ClusterError naming what was waited for.
     """
@@ -43,9 +44,7 @@ async def shape(topology: Topology, hosts: Mapping[str, str]) -> None:
             await _join(topology, hosts, connections)
         async with asyncio.TaskGroup() as group:
             for member in topology.members():
-                group.create_task(
-                    admin.secondary(connections[member.name], member.set_name, deadline=SECONDARY_DEADLINE)
-                )
+                group.create_task(_settle(connections[member.name], member.set_name))
         async with asyncio.TaskGroup() as group:
             for one in topology.sets():
                 first = connections[one.members[0].name]
@@ -53,6 +52,12 @@ async def shape(topology: Topology, hosts: Mapping[str, str]) -> None:
     finally:
         for connection in connections.values():
             connection.close()
+
+
+async def _settle(member: Connection, set_name: str) -> None:
+    """Wait until it is a SECONDARY or the primary; then what hurried it on has done its work."""
+    await admin.secondary(member, set_name, deadline=SECONDARY_DEADLINE)
+    await admin.fail_points_off(member, BRING_UP_FAIL_POINTS)
 
 
 async def _initiate_all(topology: Topology, hosts: Mapping[str, str], connections: Mapping[str, Connection]) -> None:

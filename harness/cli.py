@@ -11,8 +11,8 @@ import typer
 from clusters.errors import ClusterError, Refused
 from harness import exits
 from harness.commands import clusters, runs, tools
-from harness.commands.output import complain
 from harness.interrupts import Interrupted
+from harness.output import complain
 
 app = typer.Typer(
     name="mongofault",

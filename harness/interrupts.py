@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from harness.commands.output import complain
+from harness.output import complain
 
 Result = TypeVar("Result")
 
@@ -25,13 +25,8 @@ class Interrupted(Exception):
 class Interrupts:
     """Turns a signal into the cancellation of one task."""
 
-    def __init__(self, say: Callable[[str], None] = complain) -> None:
-        self._say = say
+    def __init__(self) -> None:
         self._received: signal.Signals | None = None
-
-    @property
-    def received(self) -> bool:
-        return self._received is not None
 
     async def around(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Do `work` to its end. Raises Interrupted when a signal came, after the work has cleaned up."""
@@ -51,8 +46,8 @@ class Interrupts:
 
     def _on(self, number: signal.Signals, task: asyncio.Future[Any]) -> None:
         if self._received is not None:
-            self._say("healing; it takes a few seconds and is not skipped")
+            complain("healing; it takes a few seconds and is not skipped")
             return
         self._received = number
-        self._say(f"{number.name}: healing and removing, please wait")
+        complain(f"{number.name}: healing and removing, please wait")
         task.cancel()

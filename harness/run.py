@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import shutil
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import faults
-from clusters import kept, local, ready
+from clusters import admin, kept, local, ready
 from clusters.cluster import ServerInfo, of_set
 from clusters.errors import ClusterError, Refused
-from clusters.guard import Guardian, Ledger, Opening, Reconfigure, RunCommand
+from clusters.guard import Guardian, Ledger, Reconfigure, RunCommand
 from clusters.local import LocalCluster
 from clusters.member import Member
 from clusters.topology import Topology
@@ -46,7 +46,6 @@ WRITES_BEFORE_BREAK = 10
 """Acknowledged writes on each shard before the break; the writer goes round them evenly."""
 AFTERGLOW = 2.0
 """Seconds of traffic after recovery: a stream that moves again shows it on new events, not on the backlog alone."""
-POLL = 0.05
 
 
 class Run:
@@ -134,14 +133,12 @@ class _Course:
             topology = self._scenario.topology()
             self._started(topology, local.server_info(topology))
             self._phase("bring-up")
-            cluster = await local.bring_up(topology, name, seed=self._parameters.seed)
-            assert cluster.ledger is not None
-            assert cluster.guardian is not None
+            own = await local.bring_up(topology, name, seed=self._parameters.seed)
             try:
-                yield _Ground(cluster, cluster.ledger, cluster.guardian)
+                yield _Ground(own, own.ledger, own.guardian)
             finally:
                 self._view.phase("take-down")
-                await cluster.down()
+                await own.down()
             return
         cluster = kept.load(self._parameters.cluster)
         await _check_owned(cluster)
@@ -156,14 +153,11 @@ class _Course:
             await local.take_down(ledger, guardian)
 
     def _started(self, topology: Topology, server: ServerInfo) -> None:
-        parameters = self._parameters.model_dump()
-        if not parameters.get("traffic", True):
-            parameters |= {"minimum_writes": 0, "minimum_events": 0}
         self._recorder.record(
             "run.started",
             SOURCE,
             scenario=self._scenario.name,
-            parameters=parameters | {"shards": len(topology.shards)},
+            parameters=self._parameters.model_dump() | {"shards": len(topology.shards)},
             seed=self._parameters.seed,
             server=dataclasses.asdict(server),
             expected=sorted(self._scenario.expected(server)),
@@ -176,9 +170,11 @@ class _Course:
         self._phase("load")
         load = self._scenario.load(cluster, f"mongofault_{self._run}.orders", self._run)
         tags = self._scenario.tags(cluster)
-        await self._tagged(ground, tags, stack)
+        await self._tagged(ground, tags)
         if self._parameters.cluster is not None:
-            await self._dropped_at_the_end(ground, load.namespace, stack)
+            assert cluster.router is not None
+            drop = RunCommand(cluster.router, load.namespace.partition(".")[0], {"dropDatabase": 1})
+            ground.ledger.open(drop, "fault", f"data of run {self._run}")
         await stage.make_namespace(cluster, load.namespace, load.documents)
 
         watchers = Watchers(
@@ -200,14 +196,14 @@ class _Course:
         if writer is not None:
             await self._delivering(streams, EVENTS_BEFORE_BREAK)
             await self._written(writer)
-        await self._settled(ground, streams, writer, stack)
+        await self._settled(ground, streams, writer)
         target = await self._scenario.target(cluster) if self._parameters.fault != "none" else None
         if target is not None and await self._scenario.cool(cluster, target) and writer is not None:
             await self._delivering(streams, 1)
         await self._broken(ground, target, writer, watchers)
 
     async def _writing(self, load: Load, stack: AsyncExitStack) -> Writer | None:
-        if not getattr(self._parameters, "traffic", True):
+        if not self._parameters.traffic:
             return None
         plan = WriterPlan(load.streams.uri, load.namespace, self._run, load.documents, load.rate)
         writer = Writer(self._recorder, plan)
@@ -219,47 +215,31 @@ class _Course:
         """Until every stream has delivered so many more events."""
         before = {name: one.events for name, one in streams.consumers.items()}
 
-        async def behind() -> None:
-            consumers = streams.consumers
-            # The consumers count without telling anyone; a condition for this one moment would slow every event.
-            while any(one.events < before[name] + events for name, one in consumers.items()):  # noqa: ASYNC110
-                await asyncio.sleep(POLL)
+        async def delivered() -> bool:
+            return all(one.events >= before[name] + events for name, one in streams.consumers.items())
 
-        await _within(behind(), TRAFFIC_DEADLINE, "every stream delivers")
+        await admin.until(f"every stream delivers {events} events", delivered, deadline=TRAFFIC_DEADLINE)
 
     async def _written(self, writer: Writer) -> None:
         """Until every shard acknowledged enough writes for the run to prove anything."""
-        shards = len({document.shard for document in writer.plan.documents})
-        wanted = WRITES_BEFORE_BREAK * shards
+        wanted = WRITES_BEFORE_BREAK * len({document.shard for document in writer.plan.documents})
 
-        async def too_few() -> None:
-            while writer.counters.ok < wanted:  # noqa: ASYNC110
-                await asyncio.sleep(POLL)
+        async def written() -> bool:
+            return writer.counters.ok >= wanted
 
-        await _within(too_few(), TRAFFIC_DEADLINE, f"{wanted} writes are acknowledged")
+        await admin.until(f"{wanted} writes are acknowledged", written, deadline=TRAFFIC_DEADLINE)
 
-    async def _tagged(self, ground: _Ground, tags: stage.Tags, stack: AsyncExitStack) -> None:
-        """Give members their tags. On a kept cluster they are put back at the end, and after a kill of this process."""
-        if self._parameters.cluster is not None and tags:
+    async def _tagged(self, ground: _Ground, tags: stage.Tags) -> None:
+        """Give members their tags. A kept cluster gets its own back with the healing, as from its ledger."""
+        if self._parameters.cluster is not None:
             before = await stage.current_tags(ground.cluster, list(tags))
             for set_name, members in stage.by_set(ground.cluster, before).items():
                 hosts = [member.host for member in of_set(ground.cluster, set_name)]
                 undo = Reconfigure(hosts, set_name, {host: {"tags": one} for host, one in members.items()})
-                opened = ground.ledger.open_many([Opening(undo, "fault", f"tags of {set_name}")])
-                stack.callback(ground.ledger.close_many, opened)
-            stack.push_async_callback(stage.set_tags, ground.cluster, before)
+                ground.ledger.open(undo, "fault", f"tags of {set_name}")
         await stage.set_tags(ground.cluster, tags)
 
-    async def _dropped_at_the_end(self, ground: _Ground, namespace: str, stack: AsyncExitStack) -> None:
-        """A kept cluster loses the run's database again, after a kill of this process too."""
-        database = namespace.partition(".")[0]
-        assert ground.cluster.router is not None
-        undo = RunCommand(ground.cluster.router, database, {"dropDatabase": 1})
-        opened = ground.ledger.open_many([Opening(undo, "fault", f"data of run {self._run}")])
-        stack.callback(ground.ledger.close_many, opened)
-        stack.push_async_callback(_drop, ground.cluster, namespace)
-
-    async def _settled(self, ground: _Ground, streams: Streams, writer: Writer | None, stack: AsyncExitStack) -> None:
+    async def _settled(self, ground: _Ground, streams: Streams, writer: Writer | None) -> None:
         self._phase("settle")
         moved = self._scenario.moved_tags(ground.cluster)
         if not moved:
@@ -325,14 +305,6 @@ class _Course:
             self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason=f"gone before the release: {error}")
 
 
-async def _within(work: Awaitable[Any], deadline: float, what: str) -> None:
-    try:
-        async with asyncio.timeout(deadline):
-            await work
-    except TimeoutError:
-        raise ClusterError(f"{what}: not so within {deadline:g} s") from None
-
-
 async def _check_owned(cluster: LocalCluster) -> None:
     """Raises Refused for a cluster without the harness's marker: it is somebody else's."""
     async with cluster.client(serverSelectionTimeoutMS=5_000) as client:
@@ -341,8 +313,3 @@ async def _check_owned(cluster: LocalCluster) -> None:
         raise Refused(
             f"the cluster at {cluster.uri} does not bear the marker of {cluster.name!r}: it is not ours to break"
         )
-
-
-async def _drop(cluster: LocalCluster, namespace: str) -> None:
-    async with cluster.client(serverSelectionTimeoutMS=10_000) as client:
-        await stage.drop_namespace(client, namespace)

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from pymongo import AsyncMongoClient
 from pymongo.write_concern import WriteConcern
 
 from clusters import admin, ready
 from clusters.cluster import Cluster, of_set, primary_of
 from clusters.errors import ClusterError
 from clusters.member import Member
-from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
+from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
 from harness.drivers.writers import Document
 
 Tags = Mapping[str, Mapping[str, str]]
@@ -37,20 +36,15 @@ async def make_namespace(cluster: Cluster, namespace: str, documents: Sequence[D
         await target.insert_many([{**document.filter, "seq": 0} for document in documents])
 
 
-async def drop_namespace(client: AsyncMongoClient[dict[str, Any]], namespace: str) -> None:
-    await client.drop_database(namespace.partition(".")[0])
-
-
 async def current_tags(cluster: Cluster, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """The tags these members bear now, by name."""
+    by_host = {cluster.members[name].host: name for name in names}
     found: dict[str, dict[str, str]] = {}
-    for set_name, primary in (await _primaries(cluster, names)).items():
-        by_host = {member.host: member.name for member in of_set(cluster, set_name)}
-        async with _connected(primary) as connection:
+    for set_name in sorted({cluster.members[name].spec.set_name for name in names}):
+        async with admin.connected((await primary_of(cluster, set_name)).host) as connection:
             for member in (await admin.current_config(connection))["members"]:
-                name = by_host.get(member["host"])
-                if name in names and name is not None:
-                    found[name] = dict(member.get("tags", {}))
+                if member["host"] in by_host:
+                    found[by_host[member["host"]]] = dict(member.get("tags", {}))
     return found
 
 
@@ -65,11 +59,8 @@ def by_set(cluster: Cluster, tags: Tags) -> dict[str, dict[str, dict[str, str]]]
 
 async def set_tags(cluster: Cluster, tags: Tags) -> None:
     """Reconfigure the sets whose members do not bear these tags yet."""
-    now = await current_tags(cluster, list(tags))
-    change = {name: wanted for name, wanted in tags.items() if now.get(name) != dict(wanted)}
-    primaries = await _primaries(cluster, list(change))
-    for set_name, hosts in by_set(cluster, change).items():
-        async with _connected(primaries[set_name]) as connection:
+    for set_name, hosts in by_set(cluster, tags).items():
+        async with admin.connected((await primary_of(cluster, set_name)).host) as connection:
             await admin.move_tags(connection, hosts)
 
 
@@ -86,7 +77,7 @@ async def tags_seen(cluster: Cluster, by: Member, tags: Tags) -> None:
         view = {one["addr"]: dict(one.get("tags", {})) for one in hosts}
         return not view or all(view.get(host) == one for host, one in wanted.items())
 
-    async with _connected(by) as connection:
+    async with admin.connected(by.host) as connection:
         await admin.until(f"{by.name} sees the moved tags", seen, deadline=TAGS_SEEN_DEADLINE)
 
 
@@ -94,7 +85,7 @@ async def drop_pooled(cluster: Cluster, towards: Member) -> None:
     """Make the other members of its set forget their pooled connections to a member: who needs one must dial."""
     for member in of_set(cluster, towards.spec.set_name):
         if member is not towards:
-            async with _connected(member) as connection:
+            async with admin.connected(member.host) as connection:
                 await connection.command("admin", {"dropConnections": 1, "hostAndPort": [towards.host]}, deadline=5)
 
 
@@ -109,7 +100,7 @@ async def _set_recovered(cluster: Cluster, set_name: str) -> None:
     async def whole() -> bool:
         try:
             primary = await primary_of(cluster, set_name)
-            async with _connected(primary) as connection:
+            async with admin.connected(primary.host) as connection:
                 status = await connection.command("admin", {"replSetGetStatus": 1}, deadline=5)
         except (ClusterError, CommandFailed, ConnectionLost, DeadlinePassed):
             return False
@@ -122,25 +113,3 @@ async def _set_recovered(cluster: Cluster, set_name: str) -> None:
         )
 
     await admin.until(f"{set_name} is whole again", whole, deadline=RECOVERY_DEADLINE)
-
-
-async def _primaries(cluster: Cluster, names: Sequence[str]) -> dict[str, Member]:
-    """The primary of each set that these members are in."""
-    sets = {cluster.members[name].spec.set_name for name in names}
-    return {one: await primary_of(cluster, one) for one in sorted(sets)}
-
-
-class _connected:
-    """A raw connection to a member for the length of a block."""
-
-    def __init__(self, member: Member) -> None:
-        self._member = member
-        self._connection: Connection | None = None
-
-    async def __aenter__(self) -> Connection:
-        self._connection = await admin.connect(self._member.host, deadline=10)
-        return self._connection
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._connection is not None:
-            self._connection.close()

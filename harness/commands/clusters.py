@@ -16,8 +16,8 @@ import typer
 from clusters import kept, local, topology
 from clusters.errors import Refused
 from clusters.topology import Settings, Topology
-from harness.commands.output import as_json, say, table
 from harness.interrupts import Interrupts
+from harness.output import as_json, say, table
 
 Json = typer.Option(False, "--json", help="JSON for other programs instead of text.")
 Name = typer.Option(None, "--name", help="The cluster's name; else MONGOFAULT_CLUSTER, else 'default'.")
@@ -73,21 +73,18 @@ def up(
         except ValueError:
             raise Refused(f"--priority {one}: expected MEMBER:NUMBER") from None
         wanted = _change(wanted, "--priority", member, "priority", lambda _old, v=value_of: v)
-    cluster = _run(_up(wanted, name or kept.default_name(), seed))
+    record = _run(_up(wanted, name or kept.default_name(), seed))
     if json:
-        as_json(_status(kept.read(cluster)))
+        as_json(_status(record))
         return
-    record = kept.read(cluster)
     say(f"cluster {record.name} is up: {record.server.version}, router {record.server.router}")
-    say(f"MONGODB_URI={kept.load(cluster).uri}")
-    say(f"end it with: mongofault down{'' if cluster == kept.default_name() else ' ' + cluster}")
+    say(f"MONGODB_URI={record.uri}")
+    say(f"end it with: mongofault down{'' if record.name == kept.default_name() else ' ' + record.name}")
 
 
-async def _up(wanted: Topology, name: str, seed: int) -> str:
+async def _up(wanted: Topology, name: str, seed: int) -> kept.ClusterRecord:
     started = time.time()
-    cluster = await local.bring_up(wanted, name, seed=seed)
-    kept.save(cluster, created=started)
-    return name
+    return kept.save(await local.bring_up(wanted, name, seed=seed), created=started)
 
 
 def down(
@@ -109,7 +106,7 @@ def status(
         as_json(_status(record))
         return
     words = kept.running(record)
-    say(f"cluster {record.name}: {record.server.version}, router {record.server.router}, {kept.load(record.name).uri}")
+    say(f"cluster {record.name}: {record.server.version}, router {record.server.router}, {record.uri}")
     rows: list[tuple[object, ...]] = [
         (
             spec.name,
@@ -137,9 +134,7 @@ def ls(json: bool = Json) -> None:
         for record in records:
             words = list(kept.running(record).values())
             made = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created))
-            rows.append(
-                (record.name, made, f"{words.count('running')}/{len(words)} running", kept.load(record.name).uri)
-            )
+            rows.append((record.name, made, f"{words.count('running')}/{len(words)} running", record.uri))
         table(("name", "since", "processes", "uri"), rows)
 
 
@@ -162,7 +157,7 @@ def _status(record: kept.ClusterRecord) -> dict[str, object]:
     words = kept.running(record)
     return {
         "name": record.name,
-        "uri": kept.load(record.name).uri,
+        "uri": record.uri,
         "server": dataclasses.asdict(record.server),
         "router": record.router,
         "created": record.created,

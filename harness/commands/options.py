@@ -35,7 +35,7 @@ def command(model: type[Parameters], body: Callable[[dict[str, Any]], None], doc
 
 
 def _parameter(name: str, info: Any) -> inspect.Parameter:
-    option = option_name(name, info)
+    option = option_name(name)
     kind: Any = str
     if get_origin(info.annotation) is list:
         kind = list[str]

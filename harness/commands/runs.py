@@ -12,9 +12,9 @@ import typer
 from clusters.errors import Refused
 from harness import exits, scenarios
 from harness.commands import options
-from harness.commands.output import as_json, complain, out, say
 from harness.history import HistoryError
 from harness.interrupts import Interrupts
+from harness.output import as_json, complain, out, say
 from harness.record import Record
 from harness.report import console
 from harness.report.live import View, make_view
@@ -42,6 +42,8 @@ def _command(scenario: type[Scenario]) -> Any:
         view = make_view(live=not (json or quiet), terminal=out.is_terminal)
         result = asyncio.run(_run(scenario(parameters), runs, view, interrupts))
         _print(result, json=json, quiet=quiet)
+        if result.exit_code == exits.INTERRUPTED:
+            complain("interrupted: everything was healed and removed; the record is kept")
         raise typer.Exit(result.exit_code)
 
     return options.command(scenario.model, body, scenario.question, EXTRA)
@@ -83,8 +85,6 @@ def _print(result: Result, *, json: bool, quiet: bool) -> None:
     else:
         console.show(result, out)
     sys.stdout.flush()
-    if result.exit_code == exits.INTERRUPTED:
-        complain("interrupted: everything was healed and removed; the record is kept")
 
 
 def _from_file(path: Path | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import faults
 from clusters import guard
 from harness import doctor as examination
 from harness import exits, scenarios
-from harness.commands.output import as_json, say, table
+from harness.output import as_json, say, table
 
 Json = typer.Option(False, "--json", help="JSON for other programs instead of text.")
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.checkers import stall
-from harness.commands.output import print_table
+from harness.output import print_table
 from harness.result import Result
 
 STREAMS_SHOWN = 40

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from harness.commands.output import out
 from harness.history import Event, Recorder
+from harness.output import out
 
 States = Callable[[], Mapping[str, Any]]
 STATES = ("delivering", "quiet", "lagging", "silent")

@@ -33,9 +33,11 @@ class Scenario(Protocol):
     name: ClassVar[str]
     question: ClassVar[str]
     model: ClassVar[type[Parameters]]
-    parameters: Any
 
     def __init__(self, parameters: Any) -> None: ...
+
+    @property
+    def parameters(self) -> Parameters: ...
 
     def topology(self) -> Topology:
         """The cluster to bring up for it."""

@@ -39,6 +39,10 @@ class Parameters(BaseModel):
     cluster: str | None = Field(None, description="A cluster made by 'mongofault up' to run on; else one of its own.")
     shards: int = Field(2, ge=1, le=50, description="Shards of the run's own cluster.")
     members: int = Field(3, ge=1, le=200, description="Members of each shard.")
+    fault: str = Field("freeze", description="Fault to inject; 'none' for a run without one.")
+    hold: Seconds = Field(12.0, gt=0, le=7200, description="How long the fault is held.")
+    threshold: Seconds = Field(3.0, ge=0.5, le=600, description="A stream owing events for longer is silent.")
+    traffic: bool = Field(True, description="Without traffic nothing is written at all: streams are quiet.")
     seed: int = Field(
         default_factory=lambda: secrets.randbelow(1 << 31), description="Seed of all random choices; else drawn."
     )
@@ -55,13 +59,13 @@ def build(model: type[Parameters], given: Mapping[str, Any]) -> Any:
         raise Refused("; ".join(_sentence(one) for one in error.errors(include_url=False))) from None
 
 
-def option_name(field: str, info: Any) -> str:
-    """The CLI's option of a field: `driver_options`, a list, is `--driver-option`, once for each."""
-    extra = info.json_schema_extra if info is not None and isinstance(info.json_schema_extra, dict) else {}
-    return "--" + str(extra.get("option", field)).replace("_", "-")
+def option_name(field: str) -> str:
+    """The CLI's option of a field."""
+    return "--" + field.replace("_", "-")
 
 
 def _sentence(error: Any) -> str:
-    where = "--" + "-".join(str(part) for part in error["loc"][:1]).replace("_", "-")
     message = error["msg"].removeprefix("Value error, ")
-    return f"{where} {error['input']!s}: {message[0].lower()}{message[1:]}" if error["loc"] else message
+    if not error["loc"]:
+        return str(message)
+    return f"{option_name(str(error['loc'][0]))} {error['input']!s}: {message[0].lower()}{message[1:]}"

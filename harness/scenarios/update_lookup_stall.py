@@ -23,7 +23,7 @@ from harness.drivers.clients import parse_driver_options
 from harness.drivers.streams import StreamPlan
 from harness.drivers.writers import Document
 from harness.scenarios.base import Load
-from harness.scenarios.parameters import Parameters, Seconds
+from harness.scenarios.parameters import Parameters
 
 TAG = "lookups"
 PINNED = {TAG: "here"}
@@ -42,12 +42,9 @@ OUTCOMES = ("stalled", "bounded", "error surfaced", "no effect", "mixed")
 class StallParameters(Parameters):
     """Options of `update-lookup-stall`."""
 
-    fault: str = Field("freeze", description="Fault to inject; 'none' for a run without one.")
     target: str = Field("tag", description="'tag': move the tag from A to B and break B; or a node spec.")
     streams: int = Field(8, ge=1, le=10_000, description="Change streams, each with a client of its own.")
-    rate: float = Field(20.0, gt=0, le=10_000, description="Writes per second, over all shards; 0 is not traffic.")
-    hold: Seconds = Field(12.0, gt=0, le=7200, description="How long the fault is held.")
-    threshold: Seconds = Field(3.0, ge=0.5, le=600, description="A stream owing events for longer is silent.")
+    rate: float = Field(20.0, gt=0, le=10_000, description="Writes per second, over all shards.")
     full_document: Literal["updateLookup", "default"] = Field(
         "updateLookup", description="'default' asks for no post-image: then nothing is looked up."
     )
@@ -57,12 +54,10 @@ class StallParameters(Parameters):
         "hang; 'cold' dropped shortly before, so that some must dial and fail after 20 s (code 202); "
         "'auto' is cold where the hold outlasts those 20 s.",
     )
-    driver_options: list[str] = Field(
+    driver_option: list[str] = Field(
         default_factory=list,
         description="NAME=VALUE for the streams' clients, e.g. socketTimeoutMS=3000 (may be repeated).",
-        json_schema_extra={"option": "driver_option"},
     )
-    traffic: bool = Field(True, description="Without traffic nothing is written during the hold: streams are quiet.")
 
     @model_validator(mode="after")
     def _consistent(self) -> StallParameters:
@@ -70,7 +65,7 @@ class StallParameters(Parameters):
             faults.by_name(self.fault)
         if self.cluster is None and self.members < MEMBERS_NEEDED:
             raise ValueError(f"--members {self.members}: {TOO_SMALL}")
-        parse_driver_options(self.driver_options)
+        parse_driver_options(self.driver_option)
         if self.target != "tag" and self.cluster is None:
             _resolve(self.target, _planned(sharded_cluster(self.shards, self.members)), random.Random(self.seed))
         for one in self.expect:
@@ -151,7 +146,7 @@ class UpdateLookupStall:
                 read_preference="secondary",
                 tags=PINNED if parameters.target == "tag" else None,
                 full_document=parameters.full_document,
-                driver_options=parse_driver_options(parameters.driver_options),
+                driver_options=parse_driver_options(parameters.driver_option),
             ),
             documents=[
                 Document(f"{shard.name}-k{number}", shard.name, {"_id": f"{shard.name}-k{number}", "region": region})

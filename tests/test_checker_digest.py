@@ -79,7 +79,7 @@ def test_kinds_that_no_checker_needs_are_passed_over() -> None:
 def test_the_context_is_what_run_started_says_and_the_defaults_otherwise() -> None:
     context = Context.of(
         {
-            "parameters": {"threshold": 2, "hold": "7", "shards": 3, "fault": "none", "driver_options": ["a=1", "b"]},
+            "parameters": {"threshold": 2, "hold": "7", "shards": 3, "fault": "none", "driver_option": ["a=1", "b"]},
             "expected": ["stalled", "bounded"],
         }
     )

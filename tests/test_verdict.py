@@ -157,7 +157,7 @@ def test_a_quiet_run_without_traffic_in_the_hold_is_judged_too() -> None:
 
 
 def test_a_timeout_that_never_fires_does_not_change_the_verdict() -> None:
-    history = _stalled(parameters={"driver_options": ["socketTimeoutMS=3000"]})
+    history = _stalled(parameters={"driver_option": ["socketTimeoutMS=3000"]})
     findings, found = check_history(history.events())
     assert next(each for each in findings if each.name == "timeouts").valid is False
     assert found.verdict == "as expected"

@@ -24,8 +24,6 @@ class Context:
     """How many shards must have been written to; None: those that were."""
     minimum_writes: int = 5
     """Acknowledged writes per shard before the break, and again during the hold."""
-    traffic_in_hold: bool = True
-    """Whether the run meant to write during the hold at all."""
     minimum_events: int = 3
     """Events per stream before the break."""
     fault: str | None = None

@@ -6,17 +6,16 @@ The fields are documented in docs/result.md and only ever added to; `schema` cou
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.checkers import Finding, recovery
+from harness.checkers import Digest, Finding, fold, recovery
 from harness.history import Event
-from harness.verdict import Verdict, check_history, stream_rows
+from harness.measures import NS
+from harness.verdict import Verdict, check_digest, stream_rows
 
 SCHEMA: Final = 1
-
-KEPT_KINDS: Final = ("run.", "phase", "alarm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,9 @@ class Result:
 
 def of(events: Iterable[Event], record: str) -> Result:
     """Judge a history, read once."""
-    kept: list[Event] = []
-    findings, verdict = check_history(_keeping(events, kept))
-    started = next((event for event in kept if event.kind == "run.started"), None)
-    ended = next((event for event in reversed(kept) if event.kind == "run.ended"), None)
+    digest = fold(events)
+    findings, verdict = check_digest(digest)
+    started = digest.started
     document = {
         "schema": SCHEMA,
         "scenario": started["scenario"] if started else None,
@@ -55,28 +53,23 @@ def of(events: Iterable[Event], record: str) -> Result:
         "reasons": list(verdict.reasons),
         "findings": [dataclasses.asdict(finding) for finding in findings],
         "streams": stream_rows(findings),
-        "alarms": [
-            {"at": round(event.seconds, 3), **event.fields}
-            for event in kept
-            if event.kind == "alarm" and not event.get("update")
-        ],
+        "alarms": [{"at": round(alarm.seconds, 3), **alarm.fields} for alarm in _raised(digest)],
         "faults": next((one.evidence["faults"] for one in findings if one.name == recovery.NAME), []),
-        "timings": _timings(kept, ended),
+        "timings": _timings(digest),
         "record": record,
     }
     return Result(verdict, findings, document)
 
 
-def _keeping(events: Iterable[Event], kept: list[Event]) -> Iterator[Event]:
-    for event in events:
-        if event.kind.startswith(KEPT_KINDS):
-            kept.append(event)
-        yield event
+def _raised(digest: Digest) -> list[Event]:
+    """The alarms of all streams in the order of time, without what completed them later."""
+    alarms = (alarm for stream in digest.streams.values() for alarm in stream.alarms if not alarm.get("update"))
+    return sorted(alarms, key=lambda alarm: alarm.t)
 
 
-def _timings(kept: list[Event], ended: Event | None) -> dict[str, float]:
+def _timings(digest: Digest) -> dict[str, float]:
     """When each phase began, and the run ended; seconds of run time."""
-    times = {event["name"]: round(event.seconds, 3) for event in kept if event.kind == "phase"}
-    if ended is not None:
-        times["end"] = round(ended.seconds, 3)
+    times = {name: round(t / NS, 3) for t, name in digest.phases}
+    if digest.ended is not None:
+        times["end"] = round(digest.ended.seconds, 3)
     return times

@@ -10,7 +10,19 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from harness import exits
-from harness.checkers import Context, Finding, alarms, course, delivery, recovery, run_checkers, stall, traffic
+from harness.checkers import (
+    Context,
+    Digest,
+    Finding,
+    alarms,
+    course,
+    delivery,
+    examine_all,
+    fold,
+    recovery,
+    stall,
+    traffic,
+)
 from harness.history import Event
 
 MIXED: Final = "mixed"
@@ -41,10 +53,15 @@ class Verdict:
 
 
 def check_history(events: Iterable[Event], context: Context | None = None) -> tuple[list[Finding], Verdict]:
-    """Findings and verdict of a history; the one way both a run and `mongofault check` take."""
-    found = run_checkers(events, context)
-    expected = context.expected if context is not None else _recorded(found)
-    return found, judge(found, expected)
+    """Findings and verdict of a history. Without a context, by the measure that its `run.started` records."""
+    return check_digest(fold(events), context)
+
+
+def check_digest(digest: Digest, context: Context | None = None) -> tuple[list[Finding], Verdict]:
+    """The same of a history already folded; the one way both a run and `mongofault check` take."""
+    context = context or Context.of(digest.started or {})
+    findings = examine_all(digest, context)
+    return findings, judge(findings, context.expected)
 
 
 def judge(findings: Sequence[Finding], expected: Collection[str]) -> Verdict:
@@ -113,7 +130,7 @@ def _doubts(by_name: dict[str, Finding]) -> Iterable[str]:
             yield f"{name}: not checked"
             continue
         evidence = by_name[name].evidence
-        doubts = evidence.get("doubts", evidence.get("problems", ()))
+        doubts = evidence.get("doubts")
         if _is(by_name, name, "unknown"):
             yield f"{name}: {doubts[0]}" if doubts else f"{name}: could not be established"
 
@@ -124,7 +141,3 @@ def _is(by_name: dict[str, Finding], name: str, valid: Any) -> bool:
 
 def _evidence(by_name: dict[str, Finding], name: str) -> dict[str, Any]:
     return by_name[name].evidence if name in by_name else {}
-
-
-def _recorded(findings: Sequence[Finding]) -> frozenset[str]:
-    return next((frozenset(each.evidence["expected"]) for each in findings if each.name == course.NAME), frozenset())

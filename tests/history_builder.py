@@ -1,17 +1,34 @@
 """Hand-made histories for the checkers' tests: times in seconds, lines put in order at the end.
 
-It knows the kinds of `harness.history` and no checker.
+It knows the kinds of `harness.history`; which checker judges one is the test's to say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
+from harness.checkers.context import Context
+from harness.checkers.digest import Digest, fold
 from harness.history import COMPLETED, END_OF_RUN, Event
 
 OPENED, PROVEN, RELEASE, HEALED, RECOVERED = 6.0, 6.1, 18.1, 18.2, 19.0
 """When the fault of `a_run` is opened, and so on, in seconds of run time: a hold of 12 s."""
+
+
+Found_co = TypeVar("Found_co", covariant=True)
+
+
+class Checker(Protocol[Found_co]):
+    """A module of `harness.checkers` that has a guarantee for a subject."""
+
+    def examine(self, digest: Digest, context: Context, /) -> Found_co: ...
+
+
+def judged(checker: Checker[Found_co], events: Iterable[Event]) -> Found_co:
+    """What one checker says of a history, in the context that the history itself records."""
+    digest = fold(events)
+    return checker.examine(digest, Context.of(digest.started or {}))
 
 
 class History:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.checkers import alarms
-from history_builder import History, a_run
+from history_builder import History, a_run, judged
 
 STALL = {"s1": [(6.3, 18.5)]}
 """s1 owes its first mark from 6.31 s on; with a threshold of 3 s it is silent from 9.31 s on."""
@@ -21,7 +21,7 @@ def _alarmed(history: History, *times: float, stream: str = "s1", **fields: Any)
 
 def test_an_alarm_during_the_stall_detects_it_and_its_delay_counts_from_the_threshold() -> None:
     history = _alarmed(a_run(silent=STALL), 9.9, waits_for="shard0-2", known_by="connPoolStats", canary={"ok": False})
-    finding = alarms.check(history.events())
+    finding = judged(alarms, history.events())
     assert finding.valid is True
     assert finding.evidence["streams"] == [
         {
@@ -40,25 +40,25 @@ def test_an_alarm_during_the_stall_detects_it_and_its_delay_counts_from_the_thre
 
 
 def test_a_stalled_stream_without_an_alarm_is_missed() -> None:
-    finding = alarms.check(a_run(silent=STALL).events())
+    finding = judged(alarms, a_run(silent=STALL).events())
     assert finding.valid is False
     assert (finding.evidence["detected"], finding.evidence["missed"]) == (0, 1)
     assert finding.evidence["problems"] == ["stream s1: stalled since 6.310 s, no alarm before the release"]
 
 
 def test_an_alarm_after_the_release_came_too_late() -> None:
-    finding = alarms.check(_alarmed(a_run(silent={"s1": [(6.3, 20.0)]}), 18.9).events())
+    finding = judged(alarms, _alarmed(a_run(silent={"s1": [(6.3, 20.0)]}), 18.9).events())
     assert (finding.evidence["missed"], finding.evidence["false"]) == (1, 0)
 
 
 def test_a_run_without_stalls_and_alarms_is_valid() -> None:
-    assert alarms.check(a_run().events()).valid is True
+    assert judged(alarms, a_run().events()).valid is True
 
 
 def test_an_alarm_on_a_stream_that_was_bounded_is_neither_demanded_nor_false() -> None:
     history = a_run(silent={"s1": [(6.3, 11.0)]})
-    assert alarms.check(history.events()).valid is True
-    finding = alarms.check(_alarmed(history, 9.9).events())
+    assert judged(alarms, history.events()).valid is True
+    finding = judged(alarms, _alarmed(history, 9.9).events())
     assert finding.valid is True
     assert finding.evidence["detected"] == 1
 
@@ -75,7 +75,7 @@ def test_an_alarm_on_a_stream_that_was_bounded_is_neither_demanded_nor_false() -
 )
 def test_an_alarm_without_a_silence_under_a_fault_is_false(silent: Any, t: float, problem: str) -> None:
     history = _alarmed(a_run(silent=silent, writes_until=24.5), t)
-    finding = alarms.check(history.events())
+    finding = judged(alarms, history.events())
     assert finding.valid is False
     assert finding.evidence["false"] == 1
     assert any(problem in each for each in finding.evidence["problems"])
@@ -83,36 +83,36 @@ def test_an_alarm_without_a_silence_under_a_fault_is_false(silent: Any, t: float
 
 def test_an_alarm_recorded_just_after_its_silence_ended_is_not_false() -> None:
     history = _alarmed(a_run(silent={"s1": [(6.3, 9.6)]}), 9.9)
-    assert alarms.check(history.events()).valid is True
+    assert judged(alarms, history.events()).valid is True
 
 
 def test_an_alarm_after_the_release_on_a_stream_still_silent_is_not_false() -> None:
     history = _alarmed(a_run(silent={"s1": [(6.3, 21.5)]}, recovered=None), 9.9, 20.9)
-    assert alarms.check(history.events()).valid is True
+    assert judged(alarms, history.events()).valid is True
 
 
 def test_a_false_alarm_that_is_completed_is_one_false_alarm() -> None:
     history = _alarmed(a_run(), 10.0)
     _alarmed(history, 10.4, waits_for="shard0-2", update=True)
-    assert alarms.check(history.events()).evidence["false"] == 1
+    assert judged(alarms, history.events()).evidence["false"] == 1
 
 
 def test_in_a_run_without_a_fault_every_alarm_is_false() -> None:
     history = _alarmed(a_run(silent={"s1": [(6.3, 11.0)]}, fault=False), 9.9)
-    finding = alarms.check(history.events())
+    finding = judged(alarms, history.events())
     assert finding.evidence["problems"] == ["stream s1: alarm at 9.900 s in a run without a fault"]
 
 
 def test_an_early_false_alarm_does_not_count_as_the_detection_of_a_later_stall() -> None:
     history = _alarmed(a_run(silent={"s1": [(12.0, 18.5)]}), 7.0)
-    finding = alarms.check(history.events())
+    finding = judged(alarms, history.events())
     assert (finding.evidence["missed"], finding.evidence["false"]) == (1, 1)
 
 
 def test_an_alarm_completed_later_counts_once_with_the_time_of_the_first_and_the_name_of_the_last() -> None:
     history = _alarmed(a_run(silent=STALL), 9.9, waits_for=None)
     _alarmed(history, 11.0, waits_for="shard0-2", known_by="connPoolStats", update=True)
-    finding = alarms.check(history.events())
+    finding = judged(alarms, history.events())
     assert finding.valid is True
     [row] = finding.evidence["streams"]
     assert (row["at"], row["waits_for"]) == (9.9, "shard0-2")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.checkers import stall
 from harness.checkers.finding import Finding
 from harness.history import Event
-from history_builder import RELEASE, History, Span, a_run
+from history_builder import RELEASE, History, Span, a_run, judged
 
 
 def _rows(finding: Finding) -> dict[str, dict[str, Any]]:
@@ -19,7 +19,7 @@ def _rows(finding: Finding) -> dict[str, dict[str, Any]]:
 
 
 def _check(history: History) -> Finding:
-    return stall.check(history.events())
+    return judged(stall, history.events())
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_silence_that_nothing_ended_is_stalled_and_says_so() -> None:
     assert row["outcome"] == "stalled"
     history = a_run(writes_until=10.0)
     events = [event for event in history.events() if event.kind != "stream.event" or event.seconds < 7.0]
-    assert _rows(stall.check(events))["s1"]["ended_by"] is None
+    assert _rows(judged(stall, events))["s1"]["ended_by"] is None
 
 
 def test_the_part_of_a_silence_before_the_fault_was_proven_is_not_counted_into_the_hold() -> None:
@@ -93,7 +93,7 @@ def test_writes_of_unknown_outcome_and_writes_from_before_the_opening_are_no_mar
 def test_an_event_that_is_lost_for_good_is_no_silence() -> None:
     history = a_run(streams=["s1"], no_writes=[(6.0, 18.2)])
     events = [event for event in history.events() if not (event.kind == "stream.event" and event["seq"] == 5)]
-    assert _rows(stall.check(events))["s1"]["outcome"] == "no effect"
+    assert _rows(judged(stall, events))["s1"]["outcome"] == "no effect"
 
 
 def test_an_error_during_the_hold_outweighs_the_silence_and_is_given_with_its_code() -> None:
@@ -190,7 +190,7 @@ def test_a_hold_without_a_release_ends_with_the_record() -> None:
         if event.seconds >= 15.0:
             break
         events.append(event)
-    row = _rows(stall.check(events))["s1"]
+    row = _rows(judged(stall, events))["s1"]
     assert row["outcome"] == "stalled"
     assert row["ended_by"] is None
     assert row["silent_seconds"] == pytest.approx(15.0 - 6.31, abs=0.2)

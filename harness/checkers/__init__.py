@@ -1,5 +1,6 @@
 """Pure functions from a history to findings, one guarantee a file; no I/O, no cluster, so any record can be rechecked.
 
+The entry of each is `examine(digest, context)`: what `fold` made of the history, and the measure to judge it by.
 `run_checkers` is all of them, used at the end of a run and on a stored record alike.
 """
 
@@ -9,11 +10,11 @@ from collections.abc import Iterable
 
 from harness.checkers import alarms, course, delivery, recovery, stall, timeouts, traffic
 from harness.checkers.context import Context
-from harness.checkers.digest import fold
+from harness.checkers.digest import Digest, fold
 from harness.checkers.finding import Finding
 from harness.history import Event
 
-__all__ = ["Context", "Finding", "run_checkers"]
+__all__ = ["Context", "Digest", "Finding", "examine_all", "fold", "run_checkers"]
 
 EXAMINERS = (
     course.examine,
@@ -29,6 +30,10 @@ EXAMINERS = (
 def run_checkers(events: Iterable[Event], context: Context | None = None) -> list[Finding]:
     """Every finding there is for this history, read once. Without a context, the one its `run.started` records."""
     digest = fold(events)
-    context = context or Context.of(digest.started or {})
+    return examine_all(digest, context or Context.of(digest.started or {}))
+
+
+def examine_all(digest: Digest, context: Context) -> list[Finding]:
+    """What each checker has to say of a folded history; one that does not apply to it says nothing."""
     found = (examine(digest, context) for examine in EXAMINERS)
     return [finding for finding in found if finding is not None]

@@ -11,7 +11,7 @@ from typing import Any
 from harness.checkers import stall
 from harness.checkers.columns import Stream
 from harness.checkers.context import Context
-from harness.checkers.digest import Digest, fold
+from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding
 from harness.checkers.silences import silences
 from harness.checkers.windows import Window, at, seconds, windows
@@ -24,11 +24,6 @@ STATEMENT = "Every stalled stream is reported before the release, and no stream 
 SLACK_SECONDS = 1.0
 """An alarm may be recorded this long after its silence ended (its evidence takes time to gather), and this much
 before the threshold by our reckoning, which takes the loop's lag off."""
-
-
-def check(events: Iterable[Event], context: Context | None = None) -> Finding:
-    digest = fold(events)
-    return examine(digest, context or Context.of(digest.started or {}))
 
 
 def examine(digest: Digest, context: Context) -> Finding:

@@ -6,12 +6,13 @@ Where it did not, nothing that is missing from its record proves anything; other
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from harness.checkers.context import Context
-from harness.checkers.digest import Digest, fold
+from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding
 from harness.checkers.windows import at, windows
-from harness.history import COMPLETED, INTERRUPTED, Event
+from harness.history import COMPLETED, INTERRUPTED
 
 NAME = "course"
 STATEMENT = "The run went through all its phases, with the fault it was asked for, for as long as it was meant to."
@@ -20,33 +21,28 @@ HOLD_TOLERANCE = 0.9
 """A hold of less than this share of the intended one is another run than the one asked for."""
 
 
-def check(events: Iterable[Event], context: Context | None = None) -> Finding:
-    digest = fold(events)
-    return examine(digest, context or Context.of(digest.started or {}))
-
-
 def examine(digest: Digest, context: Context) -> Finding:
-    problems = list(_problems(digest, context))
+    doubts = list(_doubts(digest, context))
     evidence = {
         "phases": [{"phase": name, "at": round(t / 1e9, 3)} for t, name in digest.phases],
-        "ended": (digest.ended or {}).get("reason"),
+        "ended": _ended(digest, "reason"),
         "interrupted": interrupted(digest),
         "expected": sorted(context.expected),
-        "problems": problems,
+        "doubts": doubts,
     }
-    return Finding(NAME, "unknown" if problems else True, STATEMENT, evidence)
+    return Finding(NAME, "unknown" if doubts else True, STATEMENT, evidence)
 
 
 def interrupted(digest: Digest) -> bool:
     """Ctrl-C and the like, as the run itself recorded it."""
-    return (digest.ended or {}).get("reason") == INTERRUPTED
+    return bool(_ended(digest, "reason") == INTERRUPTED)
 
 
 def incomplete(digest: Digest) -> str | None:
     """Why the run cannot be judged to its end; None: it can. A run that reached its check phase is complete."""
-    reason = (digest.ended or {}).get("reason")
+    reason = _ended(digest, "reason")
     if reason is not None and reason != COMPLETED:
-        detail = (digest.ended or {}).get("detail")
+        detail = _ended(digest, "detail")
         return f"the run was {reason} after {at(digest.end)}" + (f": {detail}" if detail else "")
     if reason is None and digest.phase("check") is None:
         last = f"in phase {digest.phases[-1][1]}" if digest.phases else "before the first phase"
@@ -54,7 +50,12 @@ def incomplete(digest: Digest) -> str | None:
     return None
 
 
-def _problems(digest: Digest, context: Context) -> Iterable[str]:
+def _ended(digest: Digest, field: str) -> Any:
+    """A field of `run.ended`; None without one."""
+    return digest.ended.get(field) if digest.ended is not None else None
+
+
+def _doubts(digest: Digest, context: Context) -> Iterable[str]:
     reason = incomplete(digest)
     if reason is not None:
         yield reason

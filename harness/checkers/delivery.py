@@ -13,7 +13,7 @@ one of the same document came), and the finding is unknown if anything else is o
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
@@ -21,10 +21,9 @@ from typing import Any
 from harness.checkers.columns import FAILED, NEVER, OK, UNKNOWN, Stream, Writes
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
-from harness.checkers.digest import Digest, fold
+from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding
 from harness.checkers.windows import at
-from harness.history import Event
 
 NAME = "delivery"
 STATEMENT = "Every acknowledged write's event is delivered once per stream, in order per document."
@@ -45,12 +44,12 @@ class _Tally:
     out_of_order: list[tuple[int, int]] = field(default_factory=list)
     """With the index of the later write that came before."""
     unexpected: list[int] = field(default_factory=list)
-    judged_to_the_end: str | None = None
-    """None, or why its last events may still have been to come."""
+    open_end: str | None = None
+    """Why its last events may still have been to come; None: it is judged to the end."""
 
     @property
     def missing(self) -> list[int]:
-        return self.gaps if self.judged_to_the_end else self.gaps + self.tail
+        return self.gaps if self.open_end else self.gaps + self.tail
 
     @property
     def problem_count(self) -> int:
@@ -81,10 +80,9 @@ class _Tally:
     def doubts(self) -> Iterator[str]:
         if self.stream.opened < 0:
             yield f"stream {self.stream.name}: has events, but its opening is not in the record"
-        if self.tail and self.judged_to_the_end:
+        if self.tail and self.open_end:
             yield (
-                f"stream {self.stream.name}: {len(self.tail)} events not delivered; "
-                f"not judged, because {self.judged_to_the_end}"
+                f"stream {self.stream.name}: {len(self.tail)} events not delivered; not judged, because {self.open_end}"
             )
 
     def row(self) -> dict[str, Any]:
@@ -97,15 +95,11 @@ class _Tally:
             "doubled": len(self.doubled),
             "out_of_order": len(self.out_of_order),
             "unexpected": len(self.unexpected),
-            "judged_to_the_end": self.judged_to_the_end is None,
+            "judged_to_the_end": self.open_end is None,
         }
 
 
-def check(events: Iterable[Event], context: Context | None = None) -> Finding:
-    return examine(fold(events), context)
-
-
-def examine(digest: Digest, context: Context | None = None) -> Finding:
+def examine(digest: Digest, _context: Context) -> Finding:
     """`evidence.streams` has a row per stream; `problems` names at most PROBLEMS_SHOWN, `problem_count` says all."""
     open_end = incomplete(digest) or _unhealed(digest)
     tallies = [_tally(digest, stream, open_end) for stream in digest.streams.values()]
@@ -137,9 +131,9 @@ def _unhealed(digest: Digest) -> str | None:
 
 def _tally(digest: Digest, stream: Stream, open_end: str | None) -> _Tally:
     writes = digest.writes
-    tally = _Tally(stream, writes, judged_to_the_end=open_end)
+    tally = _Tally(stream, writes, open_end=open_end)
     if stream.closed_early:
-        tally.judged_to_the_end = f"it was closed at {at(stream.closed)} ({stream.closed_reason})"
+        tally.open_end = f"it was closed at {at(stream.closed)} ({stream.closed_reason})"
     seen = bytearray(len(writes))
     latest = _deliveries(tally, seen)
     opened = stream.opened if stream.opened >= 0 else digest.end

@@ -31,7 +31,7 @@ class Digest:
         self.pools: dict[str, list[Event]] = defaultdict(list)
         """By looking-up member: connections in use towards others, observations with at least one."""
         self.started: dict[str, Any] | None = None
-        self.ended: dict[str, Any] | None = None
+        self.ended: Event | None = None
         self.events = 0
         self.end = 0
         """Time of the last event."""
@@ -88,7 +88,7 @@ class Digest:
         self.started = event.fields
 
     def _run_ended(self, event: Event) -> None:
-        self.ended = event.fields
+        self.ended = event
 
     def _stream(self, event: Event) -> Stream:
         name = event["stream"]

@@ -12,8 +12,8 @@ Validity = Literal[True, False, "unknown"]
 class Finding:
     """The outcome of one checker on one history.
 
-    `statement` is the guarantee in one sentence. `evidence` is JSON-able; `problems` within it, where the finding is
-    not valid, is a list of sentences a person can act on, most important first.
+    `statement` is the guarantee in one sentence. `evidence` is JSON-able; within it are lists of sentences a person can
+    act on, most important first: `problems` where the finding is not valid, `doubts` where it is unknown.
     """
 
     name: str

@@ -6,26 +6,19 @@ Whether everything arrived is delivery.py's question; here it is how soon.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from typing import Any
 
 from harness.checkers.columns import Fault, Stream
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
-from harness.checkers.digest import Digest, fold
+from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding
 from harness.checkers.silences import outstanding_at, owed_at
 from harness.checkers.windows import at, seconds, windows
-from harness.history import Event
 from harness.measures import NS
 
 NAME = "recovery"
 STATEMENT = "Every fault is proven while it acts, is healed, the cluster recovers, and every stream moves again."
-
-
-def check(events: Iterable[Event], context: Context | None = None) -> Finding:
-    digest = fold(events)
-    return examine(digest, context or Context.of(digest.started or {}))
 
 
 def examine(digest: Digest, context: Context) -> Finding:

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any, Final
 
 from harness.checkers.columns import GetMore, Stream
 from harness.checkers.context import Context
-from harness.checkers.digest import Digest, fold
+from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding
 from harness.checkers.silences import Silence, outstanding_at, silences
 from harness.checkers.windows import Window, seconds, windows
@@ -37,11 +36,6 @@ ERROR: Final = "error surfaced"
 NO_EFFECT: Final = "no effect"
 OUTCOMES: Final = (STALLED, ERROR, BOUNDED, NO_EFFECT)
 """Gravest first: a stream held several times has the gravest of its outcomes."""
-
-
-def check(events: Iterable[Event], context: Context | None = None) -> Finding:
-    digest = fold(events)
-    return examine(digest, context or Context.of(digest.started or {}))
 
 
 def examine(digest: Digest, context: Context) -> Finding:

@@ -6,13 +6,13 @@ shards, so a read deadline above that never passes (measured with pymongo 4.20: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from harness.checkers import stall
 from harness.checkers.columns import Stream
 from harness.checkers.context import Context
-from harness.checkers.digest import Digest, fold
+from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding
 from harness.checkers.windows import Window, windows
 from harness.history import Event
@@ -22,11 +22,6 @@ STATEMENT = "A stream that is silent for longer than its driver's timeout gets a
 
 READ_TIMEOUTS = ("sockettimeoutms", "timeoutms")
 """Options that bound a read; connecting and server selection are other waits."""
-
-
-def check(events: Iterable[Event], context: Context | None = None) -> Finding | None:
-    digest = fold(events)
-    return examine(digest, context or Context.of(digest.started or {}))
 
 
 def examine(digest: Digest, context: Context) -> Finding | None:

@@ -11,20 +11,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.checkers.context import Context
-from harness.checkers.digest import Digest, fold
+from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding
 from harness.checkers.windows import windows
-from harness.history import Event
 
 NAME = "traffic"
 STATEMENT = (
     "Each shard is written to before and during the hold, and each stream delivers before it, at least so often."
 )
-
-
-def check(events: Iterable[Event], context: Context | None = None) -> Finding:
-    digest = fold(events)
-    return examine(digest, context or Context.of(digest.started or {}))
 
 
 def examine(digest: Digest, context: Context) -> Finding:
@@ -45,19 +39,19 @@ def examine(digest: Digest, context: Context) -> Finding:
         for stream in digest.streams.values()
         if 0 <= stream.opened < broken_at
     }
-    problems = list(_problems(context, before, during if held and context.traffic_in_hold else None, total, events))
+    doubts = list(_doubts(context, before, during if held else None, total, events))
     evidence: dict[str, Any] = {
         "minimum": {"writes_per_shard": context.minimum_writes, "events_per_stream": context.minimum_events},
         "writes_before": dict(sorted(before.items())),
         "writes_in_hold": dict(sorted(during.items())),
         "writes": dict(sorted(total.items())),
         "fewest_events_before": min(events.values(), default=0),
-        "problems": problems,
+        "doubts": doubts,
     }
-    return Finding(NAME, "unknown" if problems else True, STATEMENT, evidence)
+    return Finding(NAME, "unknown" if doubts else True, STATEMENT, evidence)
 
 
-def _problems(
+def _doubts(
     context: Context,
     before: Counter[str],
     during: Counter[str] | None,

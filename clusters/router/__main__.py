@@ -43,7 +43,6 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--configdb", type=_config_set, required=True, metavar="SET/HOST:PORT[,HOST:PORT]")
     parser.add_argument("--router-host", type=_address, required=True, metavar="HOST:PORT")
     parser.add_argument("--seed", type=int, default=0, help="of the random choice among members")
-    parser.add_argument("--cluster-name", default="", help="only to be seen in the process list")
     parser.add_argument("--uvloop", action="store_true", help="run on uvloop, if it is installed")
     parser.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING"))
     return parser.parse_args(argv)

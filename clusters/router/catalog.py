@@ -6,6 +6,7 @@ Read on demand and again when a shard says it is stale. Decides nothing about co
 from __future__ import annotations
 
 import asyncio
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +17,21 @@ from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
 from clusters.router.errors import RouterError
-from clusters.router.members import Members
+from clusters.router.members import CONFIG_SHARD, Members
 from clusters.router.order import Key, document_key
 
 STALE: Final = frozenset((13388, 249, 304))
 """StaleConfig, StaleDbVersion, ShardInvalidatedForTargeting: read the catalog again, then send again."""
 
+STALE_DEADLINE: Final = 60.0
+"""Seconds of stale answers without progress; then 82 NoProgressMade, as mongos."""
+
 READ_DEADLINE: Final = 10.0
+
+CONFIG_DATABASES: Final = ("admin", "config")
+"""Those that the config servers hold."""
+
+MAJORITY: Final = {"writeConcern": {"w": "majority", "wtimeout": 60_000}}
 
 UNSHARDED: Final = {"t": Timestamp(0, 0), "e": ObjectId(b"\x00" * 12), "v": Timestamp(0, 0)}
 """The shard version of a collection that is not sharded, in the 6.0 format."""
@@ -42,7 +51,6 @@ class Table:
     """A sharded collection: chunk i is `[lower[i], lower[i + 1])` and lies on `owners[i]`."""
 
     namespace: str
-    uuid: Any
     epoch: ObjectId
     timestamp: Timestamp
     key: Mapping[str, Any]
@@ -72,6 +80,43 @@ class Table:
         return {"t": self.timestamp, "e": self.epoch, "v": self.versions.get(shard, Timestamp(0, 0))}
 
 
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a namespace lies, as of one read of the catalog. No table: not sharded, or the config servers' own."""
+
+    database: Database
+    table: Table | None
+
+    def versions(self, shard: str) -> dict[str, Any]:
+        """What a command to that shard says of the router's knowledge."""
+        if self.database.primary == CONFIG_SHARD:
+            return {}
+        if self.table is None:
+            return {"shardVersion": UNSHARDED, "databaseVersion": self.database.version}
+        return {"shardVersion": self.table.shard_version(shard)}
+
+
+class Patience:
+    """How long stale answers are borne with: the shard may know of a change before the config servers' readers do."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._give_up = time.monotonic() + STALE_DEADLINE
+        self._pause = 0.0
+
+    async def wait(self) -> None:
+        """Before the catalog is read again, longer each time. Raises RouterError 82 after STALE_DEADLINE."""
+        if time.monotonic() > self._give_up:
+            raise RouterError(
+                82,
+                "NoProgressMade",
+                f"the shards call the stand-in router stale on {self._namespace} for {STALE_DEADLINE:g} s;"
+                " compare config.chunks with what they report",
+            )
+        await asyncio.sleep(self._pause)
+        self._pause = min(self._pause * 2 or 0.01, 0.5)
+
+
 def build_table(collection: Mapping[str, Any], chunks: Sequence[Mapping[str, Any]]) -> Table | None:
     """The table from its documents in config.collections and config.chunks.
 
@@ -92,7 +137,6 @@ def build_table(collection: Mapping[str, Any], chunks: Sequence[Mapping[str, Any
         versions[shard] = max(versions.get(shard, Timestamp(0, 0)), chunk["lastmod"])
     return Table(
         namespace=collection["_id"],
-        uuid=collection["uuid"],
         epoch=collection["lastmodEpoch"],
         timestamp=collection["timestamp"],
         key={name: collection["key"][name] for name in names},
@@ -190,6 +234,3 @@ class Catalog:
 
 def _database(document: Mapping[str, Any]) -> Database:
     return Database(document["_id"], document["primary"], document["version"])
-
-
-MAJORITY: Final = {"writeConcern": {"w": "majority", "wtimeout": 60_000}}

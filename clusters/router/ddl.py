@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clusters.router.batch import write_concern
-from clusters.router.catalog import MAJORITY, STALE, UNSHARDED, Catalog, Database, Table
+from clusters.router.catalog import MAJORITY, STALE, Catalog, Database, Patience, Route, Table
 from clusters.router.errors import RouterError
 from clusters.router.members import DDL_DEADLINE, Members
 from clusters.router.router_host import RouterHost
@@ -18,7 +18,7 @@ from clusters.wire.connection import CommandFailed
 
 INTERRUPTED: Final = 194
 """BalancerInterrupted: what a config primary answers to a move shortly after it became primary; the move is retried."""
-ATTEMPTS: Final = 10
+MOVE_ATTEMPTS: Final = 10
 _ABOUT_COMMAND: Final = frozenset(("lsid", "$clusterTime", "$db", "$readPreference", "writeConcern", "txnNumber"))
 
 
@@ -169,12 +169,12 @@ class Ddl:
             raise RouterError(70, "ShardNotFound", f"expected a shard of config.shards to move to, found {shard!r}")
         move = {"_configsvrMoveRange": namespace, **bounds, "toShard": shard, **MAJORITY}
         try:
-            for attempt in range(ATTEMPTS):
+            for attempt in range(MOVE_ATTEMPTS):
                 try:
                     await self._members.config_command(move, deadline=DDL_DEADLINE)
                     break
                 except CommandFailed as error:
-                    if error.code != INTERRUPTED or attempt == ATTEMPTS - 1:
+                    if error.code != INTERRUPTED or attempt == MOVE_ATTEMPTS - 1:
                         raise
                     await asyncio.sleep(0.2)  # the new config primary's balancer is starting; it tells nobody when
         finally:
@@ -199,7 +199,8 @@ class Ddl:
         self, database: Database, body: Mapping[str, Any], command: Mapping[str, Any]
     ) -> dict[str, Any]:
         """To the database's primary shard with the database's version, again when that is stale."""
-        for attempt in range(ATTEMPTS):
+        patience = Patience(database.name)
+        while True:
             fields = {"databaseVersion": database.version, "writeConcern": write_concern(command)}
             try:
                 reply = await self._members.shard_command(
@@ -207,47 +208,39 @@ class Ddl:
                 )
                 return _plain(reply)
             except CommandFailed as error:
-                if error.code not in STALE or attempt == ATTEMPTS - 1:
+                if error.code not in STALE:
                     raise
-                self._catalog.forget_database(database.name)
-                database = await self._database(database.name, create=False)
-        raise AssertionError("the last attempt returns or raises")
+            self._catalog.forget_database(database.name)
+            await patience.wait()
+            database = await self._database(database.name, create=False)
 
     async def _on_owners(self, command: Mapping[str, Any], *, create: bool) -> dict[str, Any]:
         """To every shard that owns a chunk, or to the database's primary; with versions, again when one is stale."""
         name = next(iter(command))
         namespace = f"{command['$db']}.{command[name]}"
         body = {**_without_context(command), "writeConcern": write_concern(command)}
-        for attempt in range(ATTEMPTS):
+        patience = Patience(namespace)
+        while True:
             database = await self._database(command["$db"], create=create)
             table = await self._catalog.table(namespace)
+            route = Route(database, table)
             shards = (database.primary,) if table is None else table.shards
             try:
                 replies = await asyncio.gather(
                     *(
                         self._members.shard_command(
-                            shard,
-                            database.name,
-                            {
-                                **body,
-                                **(
-                                    {"shardVersion": table.shard_version(shard)}
-                                    if table
-                                    else {"shardVersion": UNSHARDED, "databaseVersion": database.version}
-                                ),
-                            },
-                            deadline=DDL_DEADLINE,
+                            shard, database.name, {**body, **route.versions(shard)}, deadline=DDL_DEADLINE
                         )
                         for shard in shards
                     )
                 )
             except CommandFailed as error:
-                if error.code not in STALE or attempt == ATTEMPTS - 1:
+                if error.code not in STALE:
                     raise
-                self._catalog.forget(namespace)
-                continue
-            return {"raw": {shard: _plain(one) for shard, one in zip(shards, replies, strict=True)}, "ok": 1.0}
-        raise AssertionError("the last attempt returns or raises")
+            else:
+                return {"raw": {shard: _plain(one) for shard, one in zip(shards, replies, strict=True)}, "ok": 1.0}
+            self._catalog.forget(namespace)
+            await patience.wait()
 
 
 def _without_context(command: Mapping[str, Any]) -> dict[str, Any]:

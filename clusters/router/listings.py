@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from bson.int64 import Int64
 
-from clusters.router.catalog import Catalog
+from clusters.router.catalog import CONFIG_DATABASES, Catalog
 from clusters.router.errors import RouterError
 from clusters.router.members import COMMAND_DEADLINE, CONFIG_SHARD, FIND_DEADLINE, Members
 from clusters.router.passing import Passing
 from clusters.router.replies import encode_reply
 from clusters.wire.message import Message
-
-CONFIG_DATABASES: Final = ("admin", "config")
 
 
 class Listings:

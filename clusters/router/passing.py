@@ -42,11 +42,10 @@ class Passing:
             self.opened(message, reply, ON_ROUTER_HOST)
         return passed_on(reply)
 
-    async def to_member(self, host: str, message: Message, *, deadline: float | None = COMMAND_DEADLINE) -> bytes:
+    async def to_member(self, host: str, message: Message) -> bytes:
         """The message unchanged to one member, and its reply; a cursor it opens stays with that member."""
         raw = encode_body(message.body, request_id=message.request_id, tail=message.tail)
-        async with self._plain.to(host).connection() as connection:
-            reply = await connection.request(raw, deadline=deadline)
+        reply = await self._plain.to(host).request(raw, deadline=COMMAND_DEADLINE)
         self.opened(message, reply, host)
         return reply.raw
 
@@ -65,8 +64,7 @@ class Passing:
             reply = await self._host.pass_on(message, self.cursors)
         else:
             raw = encode_body(message.body, request_id=message.request_id)
-            async with self._plain.to(cursor.host).connection() as connection:
-                reply = await connection.request(raw, deadline=COMMAND_DEADLINE)
+            reply = await self._plain.to(cursor.host).request(raw, deadline=COMMAND_DEADLINE)
         if failed(reply.body):
             if decode(reply.body).get("code") in _CURSOR_GONE:
                 self.cursors.remove(cursor.identity)

@@ -46,12 +46,12 @@ class RouterHost:
         raw = to_cluster_form(message, opened)
         if not self._ready:
             await self._until_ready()
-        reply = await self._request(raw)
+        reply = await self._pool.request(raw)
         if message.command == "aggregate" and failed(reply.body) and not any(one in raw for one in _WRITES):
             give_up = time.monotonic() + STALE_DEADLINE
             while decode(reply.body).get("code") in STALE and time.monotonic() < give_up:
                 await self._refresh(message)
-                reply = await self._request(raw)
+                reply = await self._pool.request(raw)
         return reply
 
     async def run(self, database: str, document: Mapping[str, Any], opened: Container[int] = ()) -> dict[str, Any]:
@@ -104,13 +104,6 @@ class RouterHost:
         find = {"find": command["aggregate"], "projection": {"_id": 1}, "limit": 1, "singleBatch": True}
         if isinstance(command["aggregate"], str):
             await self.run(command["$db"], find)
-
-    async def _request(self, raw: bytes) -> Message:
-        connection = await self._pool.acquire()
-        try:
-            return await connection.request(raw)
-        finally:
-            self._pool.release(connection)
 
     def _checked(self, message: Message, reply: Message) -> dict[str, Any]:
         answer = decode(reply.body)

@@ -1,4 +1,4 @@
-"""What the router says of itself: hello, buildInfo, serverStatus, and `mongofaultRouterStatus`. Changes nothing."""
+"""What the router says of itself: buildInfo, serverStatus, and `mongofaultRouterStatus`. Changes nothing."""
 
 from __future__ import annotations
 

@@ -12,18 +12,17 @@ from typing import Any
 from bson.timestamp import Timestamp
 
 from clusters.router.errors import RESUMABLE, RouterError
+from clusters.router.members import FIND_DEADLINE, NOT_PRIMARY
 from clusters.router.monitor import Monitor
 from clusters.router.shard_cursor import Batch, ShardCursor
 from clusters.router.stream_request import StreamRequest
 from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
 from clusters.wire.pool import Pools
 
-SELECT_DEADLINE = 15.0
-"""Seconds to find a member that the read preference allows; as long as a mongos takes (measured on 6.0.5: 15.0)."""
 PING_DEADLINE = 5.0
 OPEN_ATTEMPTS = 3
 
-_RETRIED = frozenset((6, 7, 89, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436))
+_RETRIED = NOT_PRIMARY | {6, 7, 89, 9001}
 """Codes of an aggregate after which another member is tried (driver specification "Retryable Reads")."""
 
 Opened = dict[str, tuple[ShardCursor, Batch]]
@@ -62,7 +61,7 @@ async def _common_start(monitor: Monitor, pools: Pools, sets: Iterable[str]) -> 
 
     T is the highest cluster time of the shards' primaries; told to all of them, their next write is past it.
     """
-    primaries = [await monitor.primary(one, deadline=SELECT_DEADLINE) for one in sets]
+    primaries = [await monitor.primary(one, deadline=FIND_DEADLINE) for one in sets]
     for _round in ("ask", "tell"):
         await asyncio.gather(*(_gossip(monitor, pools, one) for one in primaries))
     known = monitor.cluster_time()
@@ -93,7 +92,7 @@ async def _open(
     opened: Opened,
 ) -> None:
     for attempt in range(1, OPEN_ATTEMPTS + 1):
-        host = await monitor.select(set_name, request.read_preference, deadline=SELECT_DEADLINE)
+        host = await monitor.select(set_name, request.read_preference, deadline=FIND_DEADLINE)
         try:
             opened[shard] = await ShardCursor.open(pools, shard, host, request.database, command)
             return

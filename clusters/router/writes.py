@@ -9,13 +9,11 @@ from config.transactions, which a migration carries along with the documents, an
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from clusters.router.batch import Batch, Tally, take_apart, write_concern
-from clusters.router.catalog import STALE, UNSHARDED, Catalog, Database, Table
+from clusters.router.catalog import CONFIG_DATABASES, STALE, Catalog, Database, Patience, Route, Table
 from clusters.router.errors import RouterError
 from clusters.router.members import CONFIG_SHARD, NOT_PRIMARY, Members
 from clusters.router.rewrite import failed, without
@@ -25,29 +23,11 @@ from clusters.wire.message import Message, decode, encode_body, encode_document
 
 SENDS: Final = 4
 """One and three retries after a lost connection or a stepped-down primary, as mongos does for numbered writes."""
-STALE_DEADLINE: Final = 60.0
-"""Seconds of stale answers without progress; then 82 NoProgressMade, as mongos."""
-CONFIG_DATABASES: Final = ("admin", "config")
 
 _Part = tuple[tuple[str, ...], list[int]]
 """Shards, and the indices of the statements they get: one shard and many, or many shards and one."""
 _Refused = list[tuple[int, RouterError]]
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class _Route:
-    """Where a namespace lies, as of one read of the catalog. No table: not sharded, or the config servers' own."""
-
-    database: Database
-    table: Table | None
-
-    def versions(self, shard: str) -> dict[str, Any]:
-        if self.database.primary == CONFIG_SHARD:
-            return {}
-        if self.table is None:
-            return {"shardVersion": UNSHARDED, "databaseVersion": self.database.version}
-        return {"shardVersion": self.table.shard_version(shard)}
 
 
 class Writes:
@@ -64,13 +44,13 @@ class Writes:
         batch = take_apart(message)
         tally = Tally(batch.kind)
         left = list(range(len(batch.statements)))
-        patience = _Patience(batch.namespace)
+        patience = Patience(batch.namespace)
         while left:
             database = await self._database(batch)
             if database is None:
                 break  # no database, so nothing matches
             table = None if database.primary == CONFIG_SHARD else await self._catalog.table(batch.namespace)
-            route = _Route(database, table)
+            route = Route(database, table)
             parts, refused = _parts(batch, left, route)
             if batch.ordered:
                 stale_from = await self._in_order(batch, parts, refused, route, tally)
@@ -90,7 +70,7 @@ class Writes:
         name = message.command
         database_name, collection = command["$db"], command[name]
         namespace = f"{database_name}.{collection}"
-        patience = _Patience(namespace)
+        patience = Patience(namespace)
         while True:
             if database_name in CONFIG_DATABASES:
                 database: Database | None = Database(database_name, CONFIG_SHARD, {})
@@ -99,7 +79,7 @@ class Writes:
             assert database is not None
             table = None if database.primary == CONFIG_SHARD else await self._catalog.table(namespace)
             shard = database.primary if table is None else find_and_modify_shard(table, command)
-            fields = {"writeConcern": write_concern(command), **_Route(database, table).versions(shard)}
+            fields = {"writeConcern": write_concern(command), **Route(database, table).versions(shard)}
             body = without(message.body, ("writeConcern", "$readPreference"), append=encode_document(fields))
             raw = encode_body(body, request_id=message.request_id)
             reply = await self._send(shard, raw, again="txnNumber" in command)
@@ -114,7 +94,7 @@ class Writes:
         return await self._catalog.database(batch.database, create=batch.kind != "delete")
 
     async def _in_order(
-        self, batch: Batch, parts: Sequence[_Part], refused: _Refused, route: _Route, tally: Tally
+        self, batch: Batch, parts: Sequence[_Part], refused: _Refused, route: Route, tally: Tally
     ) -> int:
         """Part after part until one fails. Gives the index to send again from: a stale part's, else past the end."""
         for part in parts:
@@ -127,14 +107,14 @@ class Writes:
         return len(batch.statements)
 
     async def _at_once(
-        self, batch: Batch, parts: Sequence[_Part], refused: _Refused, route: _Route, tally: Tally
+        self, batch: Batch, parts: Sequence[_Part], refused: _Refused, route: Route, tally: Tally
     ) -> list[int]:
         for index, why in refused:
             tally.refuse(index, why)
         done = await _all(self._part(batch, part, route, tally) for part in parts)
         return sorted(index for (_shards, rest), fine in zip(parts, done, strict=True) if not fine for index in rest)
 
-    async def _part(self, batch: Batch, part: _Part, route: _Route, tally: Tally) -> bool:
+    async def _part(self, batch: Batch, part: _Part, route: Route, tally: Tally) -> bool:
         """Send one part to its shards and count the answers; False, and nothing counted, where one is stale."""
         shards, indices = part
         replies = await _all(self._send_part(batch, indices, shard, route.versions(shard)) for shard in shards)
@@ -158,8 +138,7 @@ class Writes:
         for last in (*([False] * (SENDS - 1) if again else ()), True):
             host = await self._members.primary_of(shard)
             try:
-                async with self._members.internal.to(host).connection() as connection:
-                    reply = await connection.request(raw)
+                reply = await self._members.internal.to(host).request(raw)
             except (ConnectionLost, TimeoutError) as error:
                 self._members.monitor.note_failure(host)
                 if last:
@@ -183,26 +162,6 @@ def _code(reply: bytes) -> int | None:
     return None
 
 
-class _Patience:
-    """How long stale answers are borne with: the shard may know of a change before the config servers' readers do."""
-
-    def __init__(self, namespace: str) -> None:
-        self._namespace = namespace
-        self._give_up = time.monotonic() + STALE_DEADLINE
-        self._pause = 0.0
-
-    async def wait(self) -> None:
-        if time.monotonic() > self._give_up:
-            raise RouterError(
-                82,
-                "NoProgressMade",
-                f"the shards call the stand-in router stale on {self._namespace} for {STALE_DEADLINE:g} s;"
-                " compare config.chunks with what they report",
-            )
-        await asyncio.sleep(self._pause)
-        self._pause = min(self._pause * 2 or 0.01, 0.5)
-
-
 async def _all(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     """All results, or the first error once all have ended: nothing is left running behind a failed write."""
     waiting = list(work)
@@ -215,7 +174,7 @@ async def _all(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     return [one for one in results if not isinstance(one, BaseException)]
 
 
-def _parts(batch: Batch, left: Sequence[int], route: _Route) -> tuple[list[_Part], _Refused]:
+def _parts(batch: Batch, left: Sequence[int], route: Route) -> tuple[list[_Part], _Refused]:
     """What goes where: runs of the same shard if ordered, else one part a shard; a statement for all shards alone.
 
     And what goes nowhere, with the reason; ordered, that ends the list.

@@ -9,7 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clusters.wire.connection import Connection
+from clusters.wire.message import Message
 
+CONNECT_DEADLINE = 10.0
+"""Seconds to connect and shake hands."""
 IDLE_KEPT = 128
 """Connections kept per host when they are given back; more than this many are closed."""
 
@@ -17,10 +20,9 @@ IDLE_KEPT = 128
 class Pool:
     """Connections to one host, `internal` as a fellow server (see `Connection.open`)."""
 
-    def __init__(self, host: str, *, internal: bool = False, connect_deadline: float = 10.0) -> None:
+    def __init__(self, host: str, *, internal: bool = False) -> None:
         self.host = host
         self._internal = internal
-        self._connect_deadline = connect_deadline
         self._idle: list[Connection] = []
         self._closed = False
 
@@ -33,13 +35,21 @@ class Pool:
         finally:
             self.release(connection)
 
+    async def request(self, raw: bytes, *, deadline: float | None = None) -> Message:
+        """One framed message and its reply, on a connection of its own meanwhile (see `Connection.request`)."""
+        connection = await self.acquire()
+        try:
+            return await connection.request(raw, deadline=deadline)
+        finally:
+            self.release(connection)
+
     async def acquire(self) -> Connection:
         while self._idle:
             connection = self._idle.pop()
             if connection.usable:
                 return connection
             connection.close()
-        return await Connection.open(self.host, deadline=self._connect_deadline, internal=self._internal)
+        return await Connection.open(self.host, deadline=CONNECT_DEADLINE, internal=self._internal)
 
     def release(self, connection: Connection) -> None:
         if connection.usable and not self._closed and len(self._idle) < IDLE_KEPT:
@@ -56,15 +66,14 @@ class Pool:
 class Pools:
     """A pool per host, made when first asked for."""
 
-    def __init__(self, *, internal: bool = False, connect_deadline: float = 10.0) -> None:
+    def __init__(self, *, internal: bool = False) -> None:
         self._internal = internal
-        self._connect_deadline = connect_deadline
         self._pools: dict[str, Pool] = {}
 
     def to(self, host: str) -> Pool:
         pool = self._pools.get(host)
         if pool is None:
-            pool = self._pools[host] = Pool(host, internal=self._internal, connect_deadline=self._connect_deadline)
+            pool = self._pools[host] = Pool(host, internal=self._internal)
         return pool
 
     def close(self) -> None:

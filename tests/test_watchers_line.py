@@ -10,7 +10,7 @@ import pytest
 
 from clusters.wire.connection import ConnectionLost
 from clusters.wire.message import Message, encode, next_request_id
-from harness.watchers.line import Line, StillWaiting
+from harness.watchers.line import PATIENCE, Line, Lines, StillWaiting, paused
 
 
 class Peer:
@@ -99,3 +99,41 @@ async def test_closing_does_not_wait_for_the_answer(peer: Peer) -> None:
     start = time.monotonic()
     await line.close()
     assert time.monotonic() - start < 0.5
+
+
+async def test_of_several_polled_one_that_owes_an_answer_is_lost_once_and_holds_up_no_other(peer: Peer) -> None:
+    frozen = await asyncio.start_server(lambda _reader, writer: held.append(writer), "127.0.0.1", 0)
+    held: list[asyncio.StreamWriter] = []
+    peer.answering.set()
+    lines = Lines({"well": peer.host, "frozen": f"127.0.0.1:{frozen.sockets[0].getsockname()[1]}"})
+    asked: list[str] = []
+    lost: list[str] = []
+
+    async def poll(name: str, line: Line) -> None:
+        asked.append(name)
+        await line.ask("admin", {"ping": 1}, patience=0.05)
+
+    async def pause(_name: str) -> None:
+        await asyncio.sleep(0.01)
+
+    watching = asyncio.create_task(lines.watch(poll, lost.append, pause))
+    await asyncio.sleep(PATIENCE / 4)
+    watching.cancel()
+    await asyncio.wait([watching])
+    await lines.close()
+    for writer in held:
+        writer.close()
+    frozen.close()
+    await frozen.wait_closed()
+    assert asked.count("well") > 3
+    assert asked.count("frozen") == 1
+    assert lost == ["frozen"]
+
+
+async def test_a_pause_is_cut_short_when_something_gets_urgent() -> None:
+    start = time.monotonic()
+    await paused(0.3, 0.02, lambda: False)
+    usual = time.monotonic() - start
+    await paused(60.0, 0.02, lambda: time.monotonic() - start > usual + 0.1)
+    assert usual >= 0.3
+    assert time.monotonic() - start < 10

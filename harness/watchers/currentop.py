@@ -5,16 +5,15 @@ A frozen member cannot be asked and is passed over; nobody else's answer waits f
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from clusters.wire.connection import CommandFailed, ConnectionLost
+from clusters.wire.connection import CommandFailed
 from harness.history import Recorder
-from harness.measures import DEFAULT_AWAIT_MS, NS, overdue
+from harness.measures import DEFAULT_AWAIT_MS, overdue
 from harness.watchers.canary import READ_ANYWHERE, ROUTER
-from harness.watchers.line import Line, StillWaiting
+from harness.watchers.line import FRESH, PATIENCE, Line, Lines, paused
 from harness.watchers.watched import WatchedMember
 
 SOURCE: Final = "currentOp"
@@ -22,10 +21,6 @@ SOURCE: Final = "currentOp"
 EVERY: Final = 1.0
 URGENT: Final = 0.3
 """Seconds from one poll to the next; the shorter one while something is suspected."""
-
-PATIENCE: Final = 1.0
-FRESH: Final = 2 * NS
-"""Nanoseconds that a sighting counts as present."""
 
 PAST: Final = 0.25
 """Seconds past its `maxTimeMS` from which a getMore is worth a line; less is ordinary."""
@@ -122,10 +117,9 @@ class CurrentOp:
         self._recorder = recorder
         self._run = run
         self._urgent = urgent
-        self._lines = {member.name: Line(member.host) for member in members if member.holds_data}
         self._names = {member.host: member.name for member in members}
-        if router is not None:
-            self._lines[ROUTER] = Line(router)
+        hosts = {member.name: member.host for member in members if member.holds_data}
+        self._lines = Lines(hosts if router is None else {**hosts, ROUTER: router})
         self._stand_in = True
         self._getmores: dict[str, list[GetMore]] = {}
         self._lookups: dict[str, list[Lookup]] = {}
@@ -133,12 +127,10 @@ class CurrentOp:
 
     async def watch(self) -> None:
         """Until cancelled; call `close` afterwards."""
-        async with asyncio.TaskGroup() as tasks:
-            for name in self._lines:
-                tasks.create_task(self._watch(name), name=f"currentOp {name}")
+        await self._lines.watch(self._poll, self._lost, lambda _name: paused(EVERY, URGENT, self._urgent))
 
     async def close(self) -> None:
-        await asyncio.gather(*(line.close() for line in self._lines.values()))
+        await self._lines.close()
 
     def getmores(self) -> list[GetMore]:
         """All getMores of change streams seen of late, hanging or not."""
@@ -149,29 +141,13 @@ class CurrentOp:
         since = self._recorder.now() - FRESH
         return [one for sightings in self._lookups.values() for one in sightings if one.at >= since]
 
-    async def _watch(self, name: str) -> None:
-        line = self._lines[name]
-        while True:
-            if line.busy:
-                await line.answered(patience=EVERY)
-            else:
-                try:
-                    if name == ROUTER:
-                        await self._poll_router(line)
-                    else:
-                        await self._poll_member(name, line)
-                except (StillWaiting, ConnectionLost, CommandFailed):
-                    # Nothing is to be had from this one now; what it said before goes stale by itself.
-                    self._getmores.pop(name, None)
-                    self._lookups.pop(name, None)
-            await self._pause()
+    async def _poll(self, name: str, line: Line) -> None:
+        await (self._poll_router(line) if name == ROUTER else self._poll_member(name, line))
 
-    async def _pause(self) -> None:
-        """The poll's interval, cut short when something gets urgent meanwhile."""
-        waited = 0.0
-        while waited < (URGENT if self._urgent() else EVERY):
-            await asyncio.sleep(URGENT / 2)
-            waited += URGENT / 2
+    def _lost(self, name: str) -> None:
+        """Nothing is to be had from this one now."""
+        self._getmores.pop(name, None)
+        self._lookups.pop(name, None)
 
     async def _poll_member(self, name: str, line: Line) -> None:
         reply = await line.ask("admin", current_op(self._run), patience=PATIENCE)

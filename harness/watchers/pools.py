@@ -6,14 +6,11 @@ frozen and cannot be asked (measured on 6.0.5: exactly one per lookup, whatever 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from clusters.wire.connection import CommandFailed, ConnectionLost
 from harness.history import Recorder
-from harness.measures import NS
-from harness.watchers.line import Line, StillWaiting
+from harness.watchers.line import FRESH, PATIENCE, Line, Lines, paused
 from harness.watchers.watched import WatchedMember
 
 SOURCE: Final = "pools"
@@ -22,8 +19,6 @@ POOLS: Final = "NetworkInterfaceTL-TaskExecutorPool-"
 
 EVERY: Final = 5.0
 URGENT: Final = 0.4
-PATIENCE: Final = 1.0
-FRESH: Final = 2 * NS
 
 
 def in_use(reply: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, int]:
@@ -54,39 +49,30 @@ class Pools:
         self._urgent = urgent
         self._holders = holders
         self._names = {member.host: member.name for member in members}
-        self._lines = {member.name: Line(member.host) for member in members if member.holds_data}
+        self._lines = Lines({member.name: member.host for member in members if member.holds_data})
         self._seen: dict[str, tuple[int, dict[str, int]]] = {}
 
     async def watch(self) -> None:
         """Until cancelled; call `close` afterwards."""
-        async with asyncio.TaskGroup() as tasks:
-            for name, line in self._lines.items():
-                tasks.create_task(self._watch(name, line), name=f"connPoolStats {name}")
+        await self._lines.watch(self._poll, self._lost, self._pause)
 
     async def close(self) -> None:
-        await asyncio.gather(*(line.close() for line in self._lines.values()))
+        await self._lines.close()
 
     def towards(self, member: str) -> dict[str, int]:
         """Connections in use of late, by member they lead to."""
         at, counts = self._seen.get(member, (0, {}))
         return counts if at >= self._recorder.now() - FRESH else {}
 
-    async def _watch(self, name: str, line: Line) -> None:
-        while True:
-            waited = 0.0
-            while waited < EVERY and not (self._urgent() and name in self._holders()):
-                await asyncio.sleep(URGENT / 2)
-                waited += URGENT / 2
-            if line.busy:
-                await line.answered(patience=PATIENCE)
-            else:
-                try:
-                    reply = await line.ask("admin", {"connPoolStats": 1}, patience=PATIENCE)
-                except (StillWaiting, ConnectionLost, CommandFailed):
-                    self._seen.pop(name, None)
-                else:
-                    self._saw(name, in_use(reply, self._names))
-            await asyncio.sleep(URGENT)
+    async def _poll(self, name: str, line: Line) -> None:
+        reply = await line.ask("admin", {"connPoolStats": 1}, patience=PATIENCE)
+        self._saw(name, in_use(reply, self._names))
+
+    def _lost(self, name: str) -> None:
+        self._seen.pop(name, None)
+
+    async def _pause(self, name: str) -> None:
+        await paused(EVERY, URGENT, lambda: self._urgent() and name in self._holders())
 
     def _saw(self, name: str, counts: dict[str, int]) -> None:
         before = self._seen.get(name, (0, {}))[1]

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from bson.timestamp import Timestamp
 
+from clusters import ready
 from clusters.wire.connection import CommandFailed, ConnectionLost
 from harness.drivers.errors import one_line
 from harness.history import Recorder
@@ -35,9 +36,6 @@ READ_ANYWHERE: Final = {"$readPreference": {"mode": "secondaryPreferred"}}
 
 SERVER_LIMIT_MS: Final = 1500
 """`maxTimeMS` of a probe. A member that only lags gives the probe up by itself then; one that stalls ignores it."""
-
-CAUSAL_COLLECTION: Final = ("mongofault", "canary")
-"""Never written to: a read waits for its read concern before it finds out that there is nothing to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +192,9 @@ class Canary:
         if after is None:
             return None
         concern = {"level": "majority", "afterClusterTime": after}
-        database, collection = CAUSAL_COLLECTION
         # A member does not wait for a time it has never heard of: the cluster time goes along, as a driver's would.
-        return database, {
-            "find": collection, **one_id, **common, "readConcern": concern, "$clusterTime": self.clock.gossip,
+        return ready.DATABASE, {
+            "find": ready.CANARY, **one_id, **common, "readConcern": concern, "$clusterTime": self.clock.gossip,
         }  # fmt: skip
 
 

@@ -6,8 +6,8 @@ Kinds and their fields (times within fields are run time in ns, like `t`; keys a
 what JSON gives back as it was put in: no tuples, no BSON types). Lines stand in the order of `t`.
 
 run.started      scenario, parameters, seed, server {version, git_version, router, parameters}, expected [outcomes]
-                 checkers read from parameters: threshold, hold (seconds), fault, shards, minimum_writes,
-                 minimum_events, driver_options {name: value}, recovery_margin
+                 checkers read from parameters: threshold, hold, recovery_margin (seconds), fault, shards, traffic,
+                 minimum_writes, minimum_events, driver_option ["name=value"]
 run.ended        reason: completed | interrupted | failed; detail
 phase            name: bring-up | load | settle | break | hold | release | recover | check
                  check begins when every stream had its deadline to catch up: what is missing then is missing
@@ -29,7 +29,8 @@ canary           member, probe: hello | find | causal | aggregate; ok, seconds, 
 getmore          member, opid, seconds, max_time_ms, comment, stream      the line's source: currentOp | router
 lookup           member, opid, seconds, comment, stream         a post-image lookup seen on the member it waits on
 pool             member, towards, in_use                        connPoolStats of a looking-up member
-token            stream, moving (bool), cluster_time_moving     resume token as a sign of life
+token            stream, moving (bool), cluster_time_moving (bool), behind (seconds of cluster time, or null)
+                 resume token as a sign of life, for the reader: no alarm and no checker goes by it
 alarm            stream, since, after_seconds, getmore {..}, waits_for, known_by, canary {..}
                  update: true where it completes the alarm of the same stream and since
 alarm.cleared    stream

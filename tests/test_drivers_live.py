@@ -17,7 +17,7 @@ from clusters.local import LocalCluster
 from harness.drivers.clients import parse_driver_options
 from harness.drivers.streams import StreamPlan, Streams, StreamsNotOpen
 from harness.drivers.writers import Document
-from harness.history import Recorder
+from harness.history import END_OF_RUN, Recorder
 from observed import DEADLINE, Observed, streaming, write_some
 
 pytestmark = pytest.mark.live
@@ -67,7 +67,7 @@ async def test_every_stream_delivers_every_write_once_and_in_order(observed: Obs
     assert event["op"] == "update"
     assert len(event["cluster_time"]) == 2
     assert observed.of("stream.empty")[-1]["token"].startswith("82")
-    assert {one["reason"] for one in observed.of("stream.closed")} == {"end of run"}
+    assert {one["reason"] for one in observed.of("stream.closed")} == {END_OF_RUN}
     assert not observed.of("stream.error")
     assert not observed.of("stream.resumed")
 
@@ -230,4 +230,4 @@ async def test_streams_and_writer_stop_in_time_when_the_members_are_frozen(obser
     # An answer may have been under way when its member was frozen; the others have none.
     assert observed.of("write.unknown")
     assert writer.counters.in_flight == 0
-    assert len(observed.of("stream.closed", reason="end of run")) == 4
+    assert len(observed.of("stream.closed", reason=END_OF_RUN)) == 4

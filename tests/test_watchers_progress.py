@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history import Event
+from harness.history import END_OF_RUN, Event
 from harness.watchers.load import Load
 from harness.watchers.progress import Progress, StreamState
 from harness.watchers.pulse import Pulse
@@ -175,7 +175,7 @@ def test_the_first_judgement_is_reported_then_changes_only() -> None:
 
 def test_a_stream_closed_by_us_is_no_longer_judged() -> None:
     progress = Progress()
-    for one in [opened(0), *write(1, 1), event(2, "stream.closed", stream="s1", reason="end of run")]:
+    for one in [opened(0), *write(1, 1), event(2, "stream.closed", stream="s1", reason=END_OF_RUN)]:
         progress.feed(one)
     assert progress.judge(ns(60), nothing) == []
     assert progress.outstanding == 0

@@ -19,7 +19,7 @@ from pymongo.errors import PyMongoError
 from harness.drivers.clients import Client, OptionValue, ReadPreference, close_client, open_client, read_preference
 from harness.drivers.errors import error_fields, one_line
 from harness.drivers.resumes import ResumeListener, token_data
-from harness.history import Recorder
+from harness.history import END_OF_RUN, Recorder
 from harness.measures import DEFAULT_AWAIT_MS
 
 SOURCE: Final = "streams"
@@ -200,7 +200,7 @@ class Consumer:
                 async with asyncio.timeout(1.0):
                     await stream.close()
         if self.opened.is_set():
-            self._recorder.record("stream.closed", SOURCE, stream=self.name, reason="end of run")
+            self._recorder.record("stream.closed", SOURCE, stream=self.name, reason=END_OF_RUN)
 
 
 class Streams:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from harness.history import Event
+from harness.history import END_OF_RUN, Event
 
 State = Literal["quiet", "delivering", "lagging", "silent"]
 
@@ -116,7 +116,7 @@ class Progress:
                 name = event["stream"]
                 if name not in self._streams:
                     self._streams[name] = _Stream(opened=event.t, since=event.t, heard=event.t)
-            case "stream.closed" if event.get("reason") == "end of run":
+            case "stream.closed" if event.get("reason") == END_OF_RUN:
                 self._streams.pop(event["stream"], None)
             case _:
                 pass

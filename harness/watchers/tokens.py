@@ -1,14 +1,15 @@
 """The resume token as a sign of life: an idle healthy stream's token moves on with the periodic no-op writer.
 
 Pure: fed with tokens and cluster times. Needs no writes and no privileges, but is as slow as the no-op interval
-(10 s by default); so it confirms, and never suspects first.
+(10 s by default): when an alarm is due, the token has not yet stood still for that long. It is for the reader of the
+history; no alarm and no checker goes by it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.history import Event
+from harness.history import END_OF_RUN, Event
 
 TIMESTAMP = 0x82
 """First byte of a resume token's key string: a timestamp follows, seconds and increment, 4 bytes each."""
@@ -51,7 +52,7 @@ class Tokens:
                 self._tokens[event["stream"]] = _Token(data, event.t)
             elif token.data != data:
                 token.data, token.moved = data, event.t
-        elif event.kind == "stream.closed" and event.get("reason") == "end of run":
+        elif event.kind == "stream.closed" and event.get("reason") == END_OF_RUN:
             self._tokens.pop(event["stream"], None)
 
     def cluster_time(self, seconds: int | None, now: int) -> None:

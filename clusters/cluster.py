@@ -10,7 +10,7 @@ from pymongo import AsyncMongoClient
 
 from clusters.errors import ClusterError
 from clusters.member import Member
-from clusters.topology import Role, Topology
+from clusters.topology import Topology
 from clusters.wire.connection import Connection, ConnectionLost, DeadlinePassed
 
 RouterKind = Literal["mongos", "stand-in", "none"]
@@ -49,7 +49,7 @@ def of_set(cluster: Cluster, set_name: str) -> list[Member]:
 
 def data_members(cluster: Cluster) -> list[Member]:
     """The members that hold user data: those of the shards, or of the replica set."""
-    return [one for one in cluster.members.values() if one.spec.role in (Role.SHARD, Role.REPLICA_SET)]
+    return [one for one in cluster.members.values() if one.spec.role.holds_data]
 
 
 async def primary_of(cluster: Cluster, set_name: str, *, deadline: float = 5) -> Member:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from clusters.cluster import ServerInfo
 from clusters.errors import Refused
-from clusters.guard import Ledger, LedgerError, Process, ledger_directory, state, state_root
+from clusters.guard import STOPPED, Ledger, LedgerError, Process, ledger_directory, state, state_root
 from clusters.local import LocalCluster, OwnCluster, take_down, uri_of
 from clusters.member import LocalMember, LocalProcess
 from clusters.topology import Topology
@@ -123,7 +123,7 @@ def running(record: ClusterRecord) -> dict[str, str]:
     words = {}
     for name, one in record.processes.items():
         letter = state(one.process) if one.process is not None else None
-        words[name] = "gone" if letter is None else "frozen" if letter in ("T", "t") else "running"
+        words[name] = "gone" if letter is None else "frozen" if letter in STOPPED else "running"
     return words
 
 

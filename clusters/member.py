@@ -16,11 +16,10 @@ from typing import Any, Protocol
 from pymongo import AsyncMongoClient
 
 from clusters.errors import ClusterError, MemberDied
-from clusters.guard import TOKEN_VARIABLE, Process, identify, send_signal, state
+from clusters.guard import STOPPED, TOKEN_VARIABLE, Process, identify, send_signal, state
 from clusters.topology import MemberSpec
 
 LAST_WORDS = 5
-STOPPED = ("T", "t")
 
 
 _children: list[subprocess.Popen[bytes]] = []

@@ -6,8 +6,9 @@ No I/O and no knowledge of how members are started; a provider turns a `Topology
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 MAX_VOTERS = 7
 """A replica set has at most seven voting members (manual: Replica Set Configuration, `members[n].votes`)."""
@@ -21,6 +22,11 @@ class Role(StrEnum):
     REPLICA_SET = "replica-set"
     ROUTER_HOST = "router-host"
     """The mongod in whose process the stand-in router runs its `cluster*` commands; owns no chunk."""
+
+    @property
+    def holds_data(self) -> bool:
+        """Whether users' documents live on such members."""
+        return self in (Role.SHARD, Role.REPLICA_SET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,22 @@ class Topology:
     def members(self) -> Iterator[MemberSpec]:
         for one in self.sets():
             yield from one.members
+
+    def with_member(self, name: str, **fields: Any) -> Topology:
+        """The same topology with some fields of one member changed. Raises KeyError where there is no such member."""
+        if all(member.name != name for member in self.members()):
+            raise KeyError(name)
+
+        def changed(one: SetSpec) -> SetSpec:
+            members = (replace(each, **fields) if each.name == name else each for each in one.members)
+            return replace(one, members=tuple(members))
+
+        return replace(
+            self,
+            shards=tuple(changed(shard) for shard in self.shards),
+            config=self.config and changed(self.config),
+            router_host=self.router_host and changed(self.router_host),
+        )
 
 
 def replica_set(name: str, role: Role, size: int, **common: object) -> SetSpec:

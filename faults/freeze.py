@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -49,20 +50,20 @@ class Freeze:
         self.target.freeze()
 
     async def proof(self) -> Evidence:
-        try:
-            async with asyncio.timeout(PROOF_DEADLINE):
-                # The kernel sends no notice of a stop to anyone but the parent.
-                while not self.target.frozen():  # noqa: ASYNC110
-                    await asyncio.sleep(POLL)
-        except TimeoutError:
-            raise Unproven(f"{self.target.name} is not in process state T {PROOF_DEADLINE:g} s after SIGSTOP") from None
+        if not await self._frozen_is(True, PROOF_DEADLINE):
+            raise Unproven(f"{self.target.name} is not in process state T {PROOF_DEADLINE:g} s after SIGSTOP")
         return Evidence(f"process of {self.target.name} is in state T", {"state": "T", "host": self.target.host})
 
     async def heal(self) -> None:
         self.target.thaw()
-        try:
-            async with asyncio.timeout(HEAL_DEADLINE):
-                while self.target.frozen():  # noqa: ASYNC110
-                    await asyncio.sleep(POLL)
-        except TimeoutError:
-            raise HealFailed(f"{self.target.name} is still stopped {HEAL_DEADLINE:g} s after SIGCONT") from None
+        if not await self._frozen_is(False, HEAL_DEADLINE):
+            raise HealFailed(f"{self.target.name} is still stopped {HEAL_DEADLINE:g} s after SIGCONT")
+
+    async def _frozen_is(self, wanted: bool, deadline: float) -> bool:
+        """Whether it comes to be so by the deadline; the kernel tells nobody but the parent of a stop."""
+        end = time.monotonic() + deadline
+        while self.target.frozen() != wanted:
+            if time.monotonic() > end:
+                return False
+            await asyncio.sleep(POLL)
+        return True

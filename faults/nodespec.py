@@ -58,7 +58,7 @@ def resolve(spec: str, nodes: Sequence[NodeState], source: random.Random) -> lis
     if named:
         return named
     within, _, what = spec.rpartition("/")
-    chosen: Sequence[NodeState] = [node for node in nodes if node.role in (Role.SHARD, Role.REPLICA_SET)]
+    chosen: Sequence[NodeState] = [node for node in nodes if node.role.holds_data]
     if within:
         chosen = [node for node in nodes if node.set_name == within]
         if not chosen:

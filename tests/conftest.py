@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusters import local
-from clusters.local import LocalCluster
+from clusters.local import OwnCluster
 from clusters.topology import sharded_cluster, single_replica_set
 
 
@@ -22,7 +22,7 @@ def own_state() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-async def sharded() -> AsyncIterator[LocalCluster]:
+async def sharded() -> AsyncIterator[OwnCluster]:
     """Two shards of three members behind a router; left healthy by every test that uses it."""
     cluster = await local.bring_up(sharded_cluster(2, 3), "tests-sharded")
     try:
@@ -32,7 +32,7 @@ async def sharded() -> AsyncIterator[LocalCluster]:
 
 
 @pytest.fixture(scope="session")
-async def replica_set() -> AsyncIterator[LocalCluster]:
+async def replica_set() -> AsyncIterator[OwnCluster]:
     """A plain replica set of three members; left healthy by every test that uses it."""
     cluster = await local.bring_up(single_replica_set(3), "tests-replica-set")
     try:

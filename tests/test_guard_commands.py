@@ -12,7 +12,7 @@ import pytest
 from pymongo.errors import OperationFailure
 
 from clusters.guard import FailPointOff, Ledger, Reconfigure, RunCommand, SignalProcess, UndoFailed, identify, undo_all
-from clusters.local import LocalCluster
+from clusters.local import OwnCluster
 from clusters.member import LocalMember
 
 pytestmark = pytest.mark.live
@@ -22,7 +22,7 @@ async def undo(record: FailPointOff | RunCommand | Reconfigure, deadline: float 
     await asyncio.to_thread(record.undo, deadline)
 
 
-async def secondaries(cluster: LocalCluster) -> list[LocalMember]:
+async def secondaries(cluster: OwnCluster) -> list[LocalMember]:
     found = []
     for member in cluster.members.values():
         async with member.client() as client:
@@ -39,7 +39,7 @@ async def fail_pings(member: LocalMember) -> None:
             await client.admin.command("ping")
 
 
-async def test_a_fail_point_is_switched_off_and_the_second_time_is_harmless(replica_set: LocalCluster) -> None:
+async def test_a_fail_point_is_switched_off_and_the_second_time_is_harmless(replica_set: OwnCluster) -> None:
     member = next(iter(replica_set.members.values()))
     await fail_pings(member)
     for _time in range(2):
@@ -50,7 +50,7 @@ async def test_a_fail_point_is_switched_off_and_the_second_time_is_harmless(repl
         await undo(FailPointOff(member.host, "noSuchFailPoint"))
 
 
-async def test_a_command_is_run_as_extended_json_says(replica_set: LocalCluster) -> None:
+async def test_a_command_is_run_as_extended_json_says(replica_set: OwnCluster) -> None:
     member = next(iter(replica_set.members.values()))
     name = "cursorTimeoutMillis"
     async with member.client() as client:
@@ -63,7 +63,7 @@ async def test_a_command_is_run_as_extended_json_says(replica_set: LocalCluster)
         await undo(RunCommand(member.host, "admin", {"noSuchCommand": 1}))
 
 
-async def test_a_configuration_is_put_back_by_whoever_is_primary(replica_set: LocalCluster) -> None:
+async def test_a_configuration_is_put_back_by_whoever_is_primary(replica_set: OwnCluster) -> None:
     members = await secondaries(replica_set)
     hosts = [member.host for member in replica_set.members.values()]
     set_name = replica_set.topology.shards[0].name
@@ -97,7 +97,7 @@ async def test_a_configuration_is_put_back_by_whoever_is_primary(replica_set: Lo
 
 
 async def test_a_member_that_is_stopped_costs_its_share_of_the_time_and_is_healed_once_it_runs(
-    replica_set: LocalCluster, tmp_path: Path
+    replica_set: OwnCluster, tmp_path: Path
 ) -> None:
     (member, *_others) = await secondaries(replica_set)
     await fail_pings(member)

@@ -10,6 +10,7 @@ from clusters.guard.guardian import Guardian
 from clusters.guard.healing import Failure, Report, undo_all, undo_until_done
 from clusters.guard.ledger import Ledger
 from clusters.guard.process import (
+    STOPPED,
     TOKEN_VARIABLE,
     Process,
     find_by_token,
@@ -34,6 +35,7 @@ from clusters.guard.undo import (
 
 __all__ = [
     "MARKER",
+    "STOPPED",
     "TOKEN_VARIABLE",
     "FailPointOff",
     "Failure",

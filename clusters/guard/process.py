@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+STOPPED = ("T", "t")
+"""States of a process that was stopped by a signal or by a tracer (proc(5))."""
+
 TOKEN_VARIABLE = "MONGOFAULT_TOKEN"
 """The environment variable that says which undo record a process belongs to."""
 

@@ -15,7 +15,7 @@ import typer
 
 from clusters import kept, local, topology
 from clusters.errors import Refused
-from clusters.topology import Settings, Topology
+from clusters.topology import MemberSpec, Settings, Topology
 from harness.interrupts import Interrupts
 from harness.output import as_json, say, table
 
@@ -51,28 +51,27 @@ def up(
         cache_gb=cache_gb,
         oplog_mb=oplog_mb,
         balancer=balancer == "on",
-        parameters=dict(_pairs("--parameter", [one for one in parameter if not _of_member(one)])),
+        parameters=dict(_pair("--parameter", one) for one in parameter if not _names_member(one)),
     )
     wanted: Topology = (
         topology.single_replica_set(members, settings=settings)
         if replica_set
         else topology.sharded_cluster(shards, members, config_members=config_members, settings=settings)
     )
-    for option, field, values in (
-        ("--tag", "tags", tag),
-        ("--parameter", "parameters", [one for one in parameter if _of_member(one)]),
-    ):
-        for one in values:
-            member, _, pair = one.partition(":")
-            key, value = _pairs(option, [pair])[0]
-            wanted = _change(wanted, option, member, field, lambda old, k=key, v=value: {**old, k: v})
+    for one in tag:
+        member, key, value = _of_one("--tag", one)
+        wanted = wanted.with_member(member, tags={**_spec(wanted, "--tag", member).tags, key: value})
+    for one in filter(_names_member, parameter):
+        member, key, value = _of_one("--parameter", one)
+        changed = {**_spec(wanted, "--parameter", member).parameters, key: value}
+        wanted = wanted.with_member(member, parameters=changed)
     for one in priority:
         member, _, number = one.partition(":")
+        _spec(wanted, "--priority", member)
         try:
-            value_of = float(number)
+            wanted = wanted.with_member(member, priority=float(number))
         except ValueError:
             raise Refused(f"--priority {one}: expected MEMBER:NUMBER") from None
-        wanted = _change(wanted, "--priority", member, "priority", lambda _old, v=value_of: v)
     record = _run(_up(wanted, name or kept.default_name(), seed))
     if json:
         as_json(_status(record))
@@ -175,39 +174,30 @@ def _status(record: kept.ClusterRecord) -> dict[str, object]:
     }
 
 
-def _of_member(option: str) -> bool:
+def _names_member(option: str) -> bool:
+    """Whether it is MEMBER:NAME=VALUE; a value may hold colons."""
     head, colon, _ = option.partition(":")
     return bool(colon) and "=" not in head
 
 
-def _pairs(option: str, values: list[str]) -> list[tuple[str, str]]:
-    pairs = []
-    for one in values:
-        key, equals, value = one.partition("=")
-        if not equals or not key:
-            raise Refused(f"{option} {one}: expected NAME=VALUE")
-        pairs.append((key, value))
-    return pairs
+def _pair(option: str, given: str) -> tuple[str, str]:
+    """NAME=VALUE. Raises Refused."""
+    key, equals, value = given.partition("=")
+    if not equals or not key:
+        raise Refused(f"{option} {given}: expected NAME=VALUE")
+    return key, value
 
 
-def _change(wanted: Topology, option: str, member: str, field: str, change: Any) -> Topology:
-    """The topology with one field of one member changed. Raises Refused where there is no such member."""
-    names = [spec.name for spec in wanted.members()]
-    if member not in names:
-        raise Refused(f"{option}: there is no member {member!r}; members: {', '.join(names)}")
+def _of_one(option: str, given: str) -> tuple[str, str, str]:
+    """MEMBER:NAME=VALUE. Raises Refused."""
+    member, _, pair = given.partition(":")
+    return member, *_pair(option, pair)
 
-    def changed(one: topology.SetSpec | None) -> Any:
-        if one is None:
-            return None
-        members = tuple(
-            dataclasses.replace(spec, **{field: change(getattr(spec, field))}) if spec.name == member else spec
-            for spec in one.members
-        )
-        return dataclasses.replace(one, members=members)
 
-    return dataclasses.replace(
-        wanted,
-        shards=tuple(changed(shard) for shard in wanted.shards),
-        config=changed(wanted.config),
-        router_host=changed(wanted.router_host),
-    )
+def _spec(wanted: Topology, option: str, member: str) -> MemberSpec:
+    """The member of that name. Raises Refused naming those there are."""
+    for spec in wanted.members():
+        if spec.name == member:
+            return spec
+    names = ", ".join(spec.name for spec in wanted.members())
+    raise Refused(f"{option}: there is no member {member!r}; members: {names}")

@@ -6,7 +6,6 @@ tag to B, B stalled. Each stream's lookups now go to B and wait; with `--target 
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
@@ -86,20 +85,11 @@ class UpdateLookupStall:
         self._random = random.Random(parameters.seed)
 
     def topology(self) -> Topology:
-        plain = sharded_cluster(self.parameters.shards, self.parameters.members)
-        if self.parameters.target != "tag":
-            return plain
-        shards = tuple(
-            dataclasses.replace(
-                shard,
-                members=tuple(
-                    dataclasses.replace(member, tags=PINNED) if index == 1 else member
-                    for index, member in enumerate(shard.members)
-                ),
-            )
-            for shard in plain.shards
-        )
-        return dataclasses.replace(plain, shards=shards)
+        topology = sharded_cluster(self.parameters.shards, self.parameters.members)
+        if self.parameters.target == "tag":
+            for shard in topology.shards:
+                topology = topology.with_member(shard.members[1].name, tags=PINNED)
+        return topology
 
     def suits(self, cluster: Cluster) -> str | None:
         if not cluster.topology.sharded:

@@ -116,7 +116,7 @@ def test_a_token_that_stands_still_while_cluster_time_goes_on_is_not_moving() ->
 
 
 def state(name: State, since: float = 10.0) -> dict[str, StreamState]:
-    return {"s1": StreamState("s1", name, ns(since), 3, 20, 3.0)}
+    return {"s1": StreamState("s1", name, ns(since), 3, 20)}
 
 
 def hanging(member: str = "shard1-0", seconds: float = 3.5, source: Any = "currentOp") -> GetMore:

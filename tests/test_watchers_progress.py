@@ -66,7 +66,7 @@ def state_at(
             progress.feed(flat.pop(0))
         progress.judge(tick, excused)
         tick += ns(0.1)
-    return progress.states(ns(now))[stream]
+    return progress.states()[stream]
 
 
 TABLE: list[tuple[str, float, list[Event | list[Event]], str, int]] = [
@@ -209,7 +209,7 @@ def test_what_is_owed_is_what_was_acknowledged_and_not_delivered(steps: list[tup
             progress.feed(delivered(now, seq, key))
             owed = {mark for mark in owed if mark[0] != key or mark[1] > seq}
         progress.judge(ns(now), nothing)
-        state = progress.states(ns(now))["s1"]
+        state = progress.states()["s1"]
         assert state.outstanding == len(owed) == progress.outstanding
         assert owed or state.state != "silent"
 

@@ -118,8 +118,6 @@ class Stream:
     delivered: array[int] = field(default_factory=lambda: array("l"))
     """Indexes of writes, in the order of delivery."""
     delivered_at: array[int] = field(default_factory=lambda: array("q"))
-    other_events: int = 0
-    """Events that are no marks of ours (no seq)."""
     empty_at: array[int] = field(default_factory=lambda: array("q"))
     errors: list[Event] = field(default_factory=list)
     resumes: list[Event] = field(default_factory=list)

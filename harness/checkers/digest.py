@@ -36,7 +36,7 @@ class Digest:
         self.end = 0
         """Time of the last event."""
         self.silences: dict[str, list[Silence]] = {}
-        """By stream, once worked out (`silences.silences`): several checkers ask for them."""
+        """By stream, once worked out (`silences.silences`), of the whole history: several checkers ask for them."""
         self._seers: dict[str, Callable[[Event], None]] = {
             "run.started": self._run_started,
             "run.ended": self._run_ended,
@@ -67,8 +67,6 @@ class Digest:
     def see(self, event: Event) -> None:
         self.events += 1
         self.end = event.t
-        if self.silences:
-            self.silences.clear()
         seer = self._seers.get(event.kind)
         if seer is None:
             return
@@ -109,7 +107,6 @@ class Digest:
         stream = self._stream(event)
         seq = event.get("seq")
         if seq is None:
-            stream.other_events += 1
             return
         stream.delivered.append(self.writes.index(event["key"], seq))
         stream.delivered_at.append(event.t)

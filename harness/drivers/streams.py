@@ -7,7 +7,7 @@ whether it is silent: that is for those who watch.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -45,7 +45,6 @@ class StreamPlan:
     full_document: str = "updateLookup"
     max_await_time_ms: int | None = None
     driver_options: Mapping[str, OptionValue] = field(default_factory=dict)
-    pipeline: Sequence[Mapping[str, Any]] = ()
     shared_client: bool = False
 
     @property
@@ -121,7 +120,6 @@ class Consumer:
         self.opening = True
         try:
             stream = await target.watch(
-                list(plan.pipeline),
                 full_document=None if plan.full_document == "default" else plan.full_document,
                 max_await_time_ms=plan.max_await_time_ms,
                 comment={"run": plan.run, "stream": self.name},

@@ -84,16 +84,12 @@ class Canary:
         run: str,
         *,
         router: str | None = None,
-        every: float = EVERY,
-        patience: float = PATIENCE,
     ) -> None:
         self.clock = ClusterClock()
         self.views: dict[str, dict[Probe, View]] = {}
         self._recorder = recorder
         self._namespace = namespace
         self._run = run
-        self._every = every
-        self._patience = patience
         self._probes = [
             _Probe(member.name, member.set_name, probe, Line(member.host), Line(member.host))
             for member in members
@@ -109,7 +105,7 @@ class Canary:
             for number, probe in enumerate(self._probes):
                 # Spread over the interval: all at once would be a burst of work on a machine that has two cores.
                 tasks.create_task(
-                    self._watch(probe, offset=self._every * number / len(self._probes)), name=f"canary {probe.member}"
+                    self._watch(probe, offset=EVERY * number / len(self._probes)), name=f"canary {probe.member}"
                 )
 
     async def close(self) -> None:
@@ -120,10 +116,10 @@ class Canary:
         due = loop.time() + offset
         while True:
             await asyncio.sleep(max(0.0, due - loop.time()))
-            due = max(due + self._every, loop.time() + self._every / 2)
+            due = max(due + EVERY, loop.time() + EVERY / 2)
             if probe.line.busy:
                 # Parked since an earlier round: its answer is what we wait for, a second question would only pile up.
-                await probe.line.answered(patience=self._every)
+                await probe.line.answered(patience=EVERY)
                 probe.left_behind = not probe.line.busy
             elif not await self._left_behind(probe):
                 await self._ask(probe)
@@ -135,7 +131,7 @@ class Canary:
             pipeline = [{"$currentOp": {"allUsers": True}}, {"$match": mine}, {"$limit": 1}, {"$project": {"opid": 1}}]
             ask = {"aggregate": 1, "pipeline": pipeline, "cursor": {}, **READ_ANYWHERE}
             try:
-                reply = await probe.checking.ask("admin", ask, patience=self._patience)
+                reply = await probe.checking.ask("admin", ask, patience=PATIENCE)
             except StillWaiting:
                 return True
             except (ConnectionLost, CommandFailed):
@@ -152,11 +148,11 @@ class Canary:
         error: str | None = None
         parked = False
         try:
-            self.clock.heard(probe.set_name, await probe.line.ask(*question, patience=self._patience))
+            self.clock.heard(probe.set_name, await probe.line.ask(*question, patience=PATIENCE))
             probe.left_behind = False
         except StillWaiting:
             parked = True
-            error = f"no answer within {self._patience:g} s"
+            error = f"no answer within {PATIENCE:g} s"
         except CommandFailed as failure:
             self.clock.heard(probe.set_name, failure.reply)
             error = f"{failure.code} {failure.code_name}"

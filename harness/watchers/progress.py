@@ -34,8 +34,6 @@ class StreamState:
     since: int
     outstanding: int
     events: int
-    quiet_for: float
-    """Seconds since the last delivery, or since it was opened if there was none."""
 
 
 @dataclass(slots=True)
@@ -126,12 +124,10 @@ class Progress:
         """Marks not delivered yet, over all streams."""
         return sum(stream.outstanding for stream in self._streams.values())
 
-    def states(self, now: int) -> dict[str, StreamState]:
-        """The states as of the last `judge`, with figures as of `now`."""
+    def states(self) -> dict[str, StreamState]:
+        """The states as of the last `judge`, with the figures of now."""
         return {
-            name: StreamState(
-                name, one.state, one.since, one.outstanding, one.events, quiet_for=(now - one.heard) / 1e9
-            )
+            name: StreamState(name, one.state, one.since, one.outstanding, one.events)
             for name, one in self._streams.items()
         }
 
@@ -146,9 +142,7 @@ class Progress:
             state, since = self._state(one, now, excused)
             if state != one.state or not one.told:
                 one.state, one.since, one.told = state, since, True
-                changed.append(
-                    StreamState(name, state, since, one.outstanding, one.events, quiet_for=(now - one.heard) / 1e9)
-                )
+                changed.append(StreamState(name, state, since, one.outstanding, one.events))
         return changed
 
     def _state(self, one: _Stream, now: int, excused: Callable[[int, int], float]) -> tuple[State, int]:

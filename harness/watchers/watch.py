@@ -90,7 +90,7 @@ class Watchers:
 
     def states(self) -> Mapping[str, StreamState]:
         """The streams as they are now."""
-        return self._progress.states(self._recorder.now())
+        return self._progress.states()
 
     def alarms(self) -> Mapping[str, Alarm]:
         """The alarms that are open now, by stream."""
@@ -146,7 +146,7 @@ class Watchers:
                 stream=token.stream, moving=token.moving, cluster_time_moving=token.cluster_time_moving,
                 behind=token.behind,
             )  # fmt: skip
-        raised, completed, cleared = self._alarms.judge(self._progress.states(now), self._evidence(), now)
+        raised, completed, cleared = self._alarms.judge(self._progress.states(), self._evidence(), now)
         for alarm in raised:
             self._recorder.record("alarm", SOURCE, **alarm.fields())
         for alarm in completed:

@@ -58,13 +58,15 @@ class Cursors:
 
 
 def cursor_in(reply: bytes) -> tuple[int, str]:
-    """Id and namespace of the cursor in a reply's body; (0, "") where there is none."""
+    """Id and namespace of the cursor in a reply's body; (0, "") where there is none that is open."""
     for element in elements(reply):
         if element.name == "cursor" and element.kind == DOCUMENT:
             identity, namespace = 0, ""
             for inner in elements(reply, element.value):
                 if inner.name == "id":
                     identity = number(reply, inner) or 0
+                    if not identity:
+                        return 0, ""
                 elif inner.name == "ns":
                     namespace = reply[inner.value + 4 : inner.end - 1].decode()
             return identity, namespace

@@ -64,6 +64,7 @@ AMONG_SERVERS: Final = frozenset(
     )
 )
 TAILABLE: Final = frozenset(("tailable", "awaitData"))
+_LOOKED_AT: Final = TRANSACTION | STATEMENTS | AMONG_SERVERS | TAILABLE | {"$db", "getMore"}
 SEQUENCES: Final = {
     "insert": "documents",
     "update": "updates",
@@ -125,6 +126,8 @@ def _check(command: str, message: Message, opened: Container[int]) -> None:
         if name in seen:
             raise Forbidden(f"field {name!r} stands in {command} twice")
         seen.add(name)
+        if name not in _LOOKED_AT:
+            continue
         _check_name(command, name)
         if name == "$db" and body[element.value + 4 : element.end - 1] == b"local":
             raise Forbidden("database local is each member's own; connect to the member")

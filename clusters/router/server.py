@@ -21,6 +21,7 @@ from clusters.wire.message import (
     OP_COMPRESSED,
     OP_MSG,
     OP_QUERY,
+    READ_BYTES,
     Message,
     ProtocolError,
 )
@@ -50,7 +51,7 @@ class Answers(Protocol):
         """The framed reply to a request that failed; `message` is None where it could not be read."""
 
 
-class Client(asyncio.Protocol):
+class Client(asyncio.BufferedProtocol):
     """One client's connection."""
 
     def __init__(self, router: Answers, clients: set[Client]) -> None:
@@ -61,6 +62,7 @@ class Client(asyncio.Protocol):
         self.since = 0.0
         self._router = router
         self._clients = clients
+        self._room = memoryview(bytearray(READ_BYTES))
         self._buffer = bytearray()
         self._queue: deque[bytes] = deque()
         self._arrived: asyncio.Future[None] | None = None
@@ -70,7 +72,7 @@ class Client(asyncio.Protocol):
         self._gone = False
         self.task: asyncio.Task[None] | None = None
 
-    # asyncio.Protocol
+    # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # No isinstance: uvloop's transport is one in behaviour only.
@@ -81,9 +83,12 @@ class Client(asyncio.Protocol):
         self.task = asyncio.create_task(self._serve(), name=f"client {self.peer}")
         self.task.add_done_callback(self._served)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
         buffer = self._buffer
-        buffer += data
+        buffer += self._room[:nbytes]
         while len(buffer) >= 16:
             length, _request_id, _response_to, op = HEADER.unpack_from(buffer)
             # Looked at before the message is whole: the first bytes of TLS are a plausible length.

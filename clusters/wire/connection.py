@@ -10,7 +10,16 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, cast
 
-from clusters.wire.message import HEADER, MAX_MESSAGE, Message, ProtocolError, decode, encode, next_request_id
+from clusters.wire.message import (
+    HEADER,
+    MAX_MESSAGE,
+    READ_BYTES,
+    Message,
+    ProtocolError,
+    decode,
+    encode,
+    next_request_id,
+)
 
 INTERNAL_WIRE_VERSION = 17
 """What 6.0 members put into `internalClient` of their hello; it makes the server treat us as a fellow server."""
@@ -37,13 +46,14 @@ class DeadlinePassed(TimeoutError):
     """No reply by the deadline. The connection is closed: a late reply would be taken for the next one's."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One command at a time. `host` is `address:port`. Make it with `Connection.open`."""
 
     def __init__(self, host: str) -> None:
         self.host = host
         self.hello: dict[str, Any] = {}
         self._transport: asyncio.Transport | None = None
+        self._room = memoryview(bytearray(READ_BYTES))
         self._buffer = bytearray()
         self._waiting: asyncio.Future[bytes] | None = None
         self._lost: Exception | None = None
@@ -135,15 +145,18 @@ class Connection(asyncio.Protocol):
         finally:
             self._waiting = None
 
-    # asyncio.Protocol
+    # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # No isinstance: uvloop's transport is one in behaviour only.
         self._transport = cast(asyncio.Transport, transport)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
         buffer = self._buffer
-        buffer += data
+        buffer += self._room[:nbytes]
         while len(buffer) >= 16:
             (length, *_rest) = HEADER.unpack_from(buffer)
             if not 16 <= length <= MAX_MESSAGE:

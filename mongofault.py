@@ -1,11 +1,13 @@
-"""The public face: what outsiders may use (`import mongofault`). The rooms it comes from are where it lives.
+"""mongofault for Python: bring clusters up, break them, judge histories.
 
-    cluster = await mongofault.bring_up(mongofault.sharded_cluster(2, 3), "mine")
-    try:
-        async with cluster.client() as client: ...
-    finally:
-        await cluster.down()
+cluster = await mongofault.bring_up(mongofault.sharded_cluster(2, 3), "mine")
+try:
+    async with cluster.client() as client: ...
+finally:
+    await cluster.down()
 """
+
+from importlib.metadata import version
 
 from clusters.errors import ClusterError, MemberDied, Refused
 from clusters.kept import load as load_cluster
@@ -16,6 +18,8 @@ from faults import by_name as fault
 from harness.checkers import Finding, run_checkers
 from harness.history import Event, read
 from harness.verdict import Verdict, check_history
+
+__version__ = version("mongofault")
 
 __all__ = [
     "ClusterError",
@@ -32,6 +36,7 @@ __all__ = [
     "Topology",
     "Unproven",
     "Verdict",
+    "__version__",
     "bring_up",
     "check_history",
     "fault",

@@ -10,7 +10,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from clusters.cluster import ServerInfo
 from clusters.errors import Refused
-from clusters.guard import STOPPED, Ledger, LedgerError, Process, ledger_directory, state, state_root
+from clusters.guard import (
+    STOPPED,
+    Ledger,
+    LedgerError,
+    LedgerHeld,
+    Process,
+    ledger_directory,
+    state,
+    state_root,
+    survey,
+)
 from clusters.local import LocalCluster, OwnCluster, take_down, uri_of
 from clusters.member import LocalMember, LocalProcess
 from clusters.topology import Topology
@@ -127,22 +137,29 @@ def running(record: ClusterRecord) -> dict[str, str]:
     return words
 
 
-def ledger_of(name: str) -> Ledger:
-    """The ledger of a kept cluster, to look at. Raises Refused."""
+def hold(name: str) -> Ledger:
+    """The ledger of a kept cluster, held: nobody else breaks the cluster or takes it down until it is released.
+
+    Raises Refused where somebody else holds it, or where a run that was killed has not been healed yet.
+    """
+    read(name)
     try:
-        return Ledger.load(ledger_directory(name))
+        ledger = Ledger.load(ledger_directory(name)).hold()
+    except LedgerHeld:
+        raise Refused(f"cluster {name!r} is in use by a run or being taken down: wait for that, or end it") from None
     except LedgerError as error:
         raise Refused(str(error)) from None
+    found = survey()
+    for other in [*found.held, *found.abandoned]:
+        if other.on is not None and other.on.get("ledger") == str(ledger.directory) and other.open_records():
+            ledger.release()
+            raise Refused(f"{other.name} broke cluster {name!r} and is not healed yet: wait, or run mongofault heal")
+    return ledger
 
 
 async def down(name: str) -> None:
     """Remove a kept cluster: processes, data, its record. Raises Refused, ClusterError."""
-    read(name)
-    try:
-        ledger = Ledger.load(ledger_directory(name)).hold()
-    except LedgerError as error:
-        raise Refused(str(error)) from None
-    await take_down(ledger, None)
+    await take_down(hold(name), None)
 
 
 def default_name() -> str:

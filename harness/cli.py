@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
@@ -12,16 +14,29 @@ from clusters.errors import ClusterError, Refused
 from harness import exits
 from harness.commands import clusters, runs, tools
 from harness.interrupts import Interrupted
-from harness.output import complain
+from harness.output import complain, say
 
 app = typer.Typer(
     name="mongofault",
-    help="Fault injection against real MongoDB clusters: what stalls, what is doubled, what a fault holds back.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        say(f"mongofault {importlib.metadata.version('mongofault')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Fault injection against real MongoDB clusters: what stalls, what is doubled, what a fault holds back."""
+
 
 app.add_typer(runs.app, name="run")
 app.command("check")(runs.check)
@@ -62,9 +77,20 @@ def run(arguments: list[str]) -> int:
         return exits.AS_EXPECTED
     except Exception as error:
         if hasattr(error, "format_message"):  # the CLI library's usage errors, whose own exit code is 2
-            complain(error.format_message())
-            return exits.REFUSED
+            return _misused(error.format_message(), getattr(error, "ctx", None))
         if os.environ.get("MONGOFAULT_DEBUG"):
             raise
         complain(f"internal error, please report it: {type(error).__name__}: {error} (MONGOFAULT_DEBUG=1 shows where)")
         return exits.INTERNAL
+
+
+def _misused(message: str, context: Any) -> int:
+    """A usage error in one line that says where help is; a command without its subcommand is that help itself."""
+    if message.startswith("Usage:"):
+        say(message)
+    else:
+        where = getattr(context, "command_path", "mongofault")
+        commands = sorted(getattr(getattr(context, "command", None), "commands", {}))
+        known = f" (there are: {', '.join(commands)})" if commands and message.startswith("No such command") else ""
+        complain(f"{message.rstrip('.')}{known}; see {where} --help")
+    return exits.REFUSED

@@ -143,7 +143,7 @@ def _left_behind() -> Diagnosis:
 
 def _docker() -> Diagnosis:
     if shutil.which("docker") is None:
-        return Diagnosis("docker", "note", "no docker command", "only clusters in containers need it")
+        return Diagnosis("docker", "note", "no docker command", "local clusters do without")
     try:
         done = subprocess.run(
             ["docker", "version", "--format", "{{.Server.Version}}"],
@@ -153,11 +153,9 @@ def _docker() -> Diagnosis:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return Diagnosis(
-            "docker", "note", "the engine does not answer", "start it; only clusters in containers need it"
-        )
+        return Diagnosis("docker", "note", "the engine does not answer", "local clusters do without")
     if done.returncode != 0:
-        return Diagnosis("docker", "note", "no engine is running", "start it; only clusters in containers need it")
+        return Diagnosis("docker", "note", "no engine is running", "local clusters do without")
     return Diagnosis("docker", "ok", f"engine {done.stdout.strip()}" + (", in a container" if _in_container() else ""))
 
 

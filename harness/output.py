@@ -1,7 +1,8 @@
-"""How commands speak: tables for people, JSON for programs (`--json`), nothing but the verdict (`--quiet`)."""
+"""How the command line speaks: tables for people, JSON for programs (`--json`), nothing but the verdict (`--quiet`)."""
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -47,5 +48,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 def print_table(console: Console, shown: Table) -> None:
     """At its own width, however narrow the terminal: cut columns would be of no use to whoever pastes them."""
-    wide = Console(file=console.file, width=PIPE_WIDTH, highlight=False, force_terminal=console.is_terminal)
+    wide = Console(file=io.StringIO(), width=PIPE_WIDTH, highlight=False, force_terminal=console.is_terminal)
     wide.print(shown, soft_wrap=True)
+    for line in wide.file.getvalue().splitlines():  # type: ignore[attr-defined]
+        console.out(line.rstrip(), highlight=False)

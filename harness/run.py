@@ -140,24 +140,29 @@ class _Course:
                 self._view.phase("take-down")
                 await own.down()
             return
-        cluster = kept.load(self._parameters.cluster)
-        await _check_owned(cluster)
-        unsuited = self._scenario.suits(cluster)
-        if unsuited is not None:
-            raise Refused(f"{self._scenario.name} on {cluster.name}: {unsuited}")
-        self._started(cluster.topology, cluster.server)
-        ledger, guardian = local.open_ledger(name, on=kept.ledger_of(cluster.name))
+        held = kept.hold(self._parameters.cluster)
         try:
-            yield _Ground(cluster, ledger, guardian)
+            cluster = kept.load(self._parameters.cluster)
+            await _check_owned(cluster)
+            unsuited = self._scenario.suits(cluster)
+            if unsuited is not None:
+                raise Refused(f"{self._scenario.name} on {cluster.name}: {unsuited}")
+            self._started(cluster.topology, cluster.server)
+            ledger, guardian = local.open_ledger(name, on=held)
+            try:
+                yield _Ground(cluster, ledger, guardian)
+            finally:
+                await local.take_down(ledger, guardian)
         finally:
-            await local.take_down(ledger, guardian)
+            held.release()
 
     def _started(self, topology: Topology, server: ServerInfo) -> None:
         self._recorder.record(
             "run.started",
             SOURCE,
             scenario=self._scenario.name,
-            parameters=self._parameters.model_dump() | {"shards": len(topology.shards)},
+            parameters=self._parameters.model_dump()
+            | {"shards": len(topology.shards), "members": len(topology.shards[0].members)},
             seed=self._parameters.seed,
             server=dataclasses.asdict(server),
             expected=sorted(self._scenario.expected(server)),

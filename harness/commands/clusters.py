@@ -25,10 +25,10 @@ Name = typer.Option(None, "--name", help="The cluster's name; else MONGOFAULT_CL
 
 def up(
     name: str = Name,
-    shards: int = typer.Option(2, min=1, max=50, help="Number of shards."),
+    shards: int = typer.Option(None, min=1, max=50, help="Number of shards. [default: 2]"),
     members: int = typer.Option(3, min=1, max=200, help="Members of each shard; past seven they have no vote."),
     replica_set: bool = typer.Option(False, "--replica-set", help="One replica set without router instead."),
-    config_members: int = typer.Option(1, min=1, max=7, help="Members of the config servers' set."),
+    config_members: int = typer.Option(None, min=1, max=7, help="Members of the config servers' set. [default: 1]"),
     cache_gb: float = typer.Option(0.25, min=0.25, help="Cache of each member, GiB."),
     oplog_mb: int = typer.Option(64, min=1, help="Oplog of each member, MiB."),
     heartbeat_ms: int = typer.Option(2000, min=100, help="Heartbeat interval."),
@@ -42,7 +42,9 @@ def up(
     seed: int = typer.Option(0, help="Seed of the stand-in router's choices."),
     json: bool = Json,
 ) -> None:
-    """Bring a cluster up and leave it running until 'mongofault down'."""
+    """Bring a cluster up; 'mongofault down' ends it."""
+    if replica_set and (shards is not None or config_members is not None):
+        raise Refused("--replica-set is one set without shards: leave --shards and --config-members out")
     if balancer not in ("on", "off"):
         raise Refused(f"--balancer {balancer}: expected on or off")
     settings = Settings(
@@ -56,7 +58,7 @@ def up(
     wanted: Topology = (
         topology.single_replica_set(members, settings=settings)
         if replica_set
-        else topology.sharded_cluster(shards, members, config_members=config_members, settings=settings)
+        else topology.sharded_cluster(shards or 2, members, config_members=config_members or 1, settings=settings)
     )
     for one in tag:
         member, key, value = _of_one("--tag", one)
@@ -87,11 +89,14 @@ async def _up(wanted: Topology, name: str, seed: int) -> kept.ClusterRecord:
 
 
 def down(
-    names: list[str] = typer.Argument(None, metavar="[NAME]...", help="Clusters to remove."),
+    names: list[str] = typer.Argument(None, metavar="NAME", help="Clusters to remove."),
     every: bool = typer.Option(False, "--all", help="All kept clusters."),
 ) -> None:
     """Remove a cluster: its processes, its data, its record."""
-    for name in kept.names() if every else names or [kept.default_name()]:
+    doomed = kept.names() if every else names or [kept.default_name()]
+    if not doomed:
+        say("no cluster is up")
+    for name in doomed:
         _run(kept.down(name))
         say(f"cluster {name} is gone")
 
@@ -99,7 +104,7 @@ def down(
 def status(
     name: str = typer.Argument(None, help="The cluster; else MONGOFAULT_CLUSTER, else 'default'."), json: bool = Json
 ) -> None:
-    """Say what the members of a cluster are doing, as the kernel sees them."""
+    """Say what the members of a cluster are doing."""
     record = kept.read(name or kept.default_name())
     if json:
         as_json(_status(record))
@@ -140,7 +145,7 @@ def ls(json: bool = Json) -> None:
 def exec_(
     command: list[str] = typer.Argument(..., metavar="-- CMD [ARG]...", help="Command to run."), name: str = Name
 ) -> None:
-    """Run a command with MONGODB_URI set to a cluster's connection string; its exit code is ours."""
+    """Run a command with MONGODB_URI set to a cluster."""
     cluster = kept.load(name or kept.default_name())
     if shutil.which(command[0]) is None:
         raise Refused(f"exec: there is no command {command[0]!r}")
@@ -191,7 +196,10 @@ def _pair(option: str, given: str) -> tuple[str, str]:
 def _of_one(option: str, given: str) -> tuple[str, str, str]:
     """MEMBER:NAME=VALUE. Raises Refused."""
     member, _, pair = given.partition(":")
-    return member, *_pair(option, pair)
+    key, equals, value = pair.partition("=")
+    if not member or not equals or not key:
+        raise Refused(f"{option} {given}: expected MEMBER:NAME=VALUE")
+    return member, key, value
 
 
 def _spec(wanted: Topology, option: str, member: str) -> MemberSpec:

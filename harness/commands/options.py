@@ -50,7 +50,11 @@ def _help(info: Any) -> str:
     default = info.default
     if default is PydanticUndefined or default is None:
         return str(info.description)
-    shown = {True: "yes", False: "no"}.get(default, default) if isinstance(default, bool) else default
+    shown = str(default)
+    if isinstance(default, bool):
+        shown = "yes" if default else "no"
+    elif _metavar(info) == "DURATION":
+        shown = f"{default:g}s"
     return f"{info.description} [default: {shown}]"
 
 

@@ -37,7 +37,7 @@ def _command(scenario: type[Scenario]) -> Any:
     def body(given: dict[str, Any]) -> None:
         runs, json, quiet, config = (given.pop(name) for name in ("runs", "json", "quiet", "config"))
         chosen = {name: value for name, value in given.items() if value not in (None, [])}
-        parameters = build(scenario.model, {**_from_file(config), **chosen})
+        parameters = _parameters(scenario, config, chosen)
         interrupts = Interrupts()
         view = make_view(live=not (json or quiet), terminal=out.is_terminal)
         result = asyncio.run(_run(scenario(parameters), runs, view, interrupts))
@@ -58,17 +58,29 @@ def _several() -> None:
     """Ask a scenario's question of a real cluster."""
 
 
+def _parameters(scenario: type[Scenario], config: Path | None, chosen: dict[str, Any]) -> Any:
+    """The scenario's parameters: those of the file under those of the command line. Raises Refused."""
+    if config is None:
+        return build(scenario.model, chosen)
+    from_file = _from_file(config)
+    known = [name.replace("_", "-") for name in scenario.model.model_fields]
+    for name in from_file:
+        if name.replace("_", "-") not in known:
+            raise Refused(f"--config {config}: unknown parameter {name!r}; expected {', '.join(known)}")
+    return build(scenario.model, {**{name.replace("-", "_"): value for name, value in from_file.items()}, **chosen})
+
+
 async def _run(scenario: Scenario, runs: Path, view: View, interrupts: Interrupts) -> Result:
     with view:
         return await Run(scenario, runs, view, interrupts).execute()
 
 
 def check(
-    run: Path = typer.Argument(..., help="A run's directory, or its history.jsonl."),
+    run: Path = typer.Argument(..., metavar="RUN", show_default=False, help="A run's directory, or its history.jsonl."),
     json: bool = typer.Option(False, "--json", help="Print result.json instead of text."),
     quiet: bool = typer.Option(False, "--quiet", help="Print the verdict alone."),
 ) -> None:
-    """Judge a stored record again, with no cluster; the exit code is the verdict's."""
+    """Judge a stored record again, without a cluster."""
     try:
         result = Record.at(run).judge()
     except HistoryError as error:
@@ -87,17 +99,15 @@ def _print(result: Result, *, json: bool, quiet: bool) -> None:
     sys.stdout.flush()
 
 
-def _from_file(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
+def _from_file(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
         document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise Refused(f"--config {path}: {error.strerror}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"--config {path}: {getattr(error, 'strerror', None) or 'expected text in UTF-8'}") from None
     except yaml.YAMLError as error:
-        raise Refused(f"--config {path}: expected YAML, found {str(error).splitlines()[0]}") from None
+        raise Refused(f"--config {path}: expected YAML; {' '.join(str(error).split())}") from None
     if not isinstance(document, dict):
-        raise Refused(f"--config {path}: expected a mapping of parameters")
-    return document
+        raise Refused(f"--config {path}: expected a mapping such as 'streams: 4', found {document!r}")
+    return {str(name): value for name, value in document.items()}

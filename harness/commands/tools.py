@@ -27,7 +27,7 @@ def list_(json: bool = Json) -> None:
 
 
 def heal(json: bool = Json) -> None:
-    """Undo what runs left behind that were killed together with their guardian."""
+    """Undo what killed runs left behind."""
     guard.sweep()
     found = guard.survey()
     done: list[str] = []
@@ -49,7 +49,7 @@ def heal(json: bool = Json) -> None:
 
 
 def doctor(json: bool = Json) -> None:
-    """Say what this machine lacks for clusters, and what to do about it."""
+    """Say what this machine lacks for clusters."""
     found = examination.examine()
     if json:
         as_json([dataclasses.asdict(one) for one in found])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,13 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.checkers import stall
+from harness.checkers import timeouts
 from harness.output import print_table
+from harness.report.sentences import first_sentence
 from harness.result import Result
 
 STREAMS_SHOWN = 40
-PROBLEMS_SHOWN = 5
-MARK = {True: "valid", False: "NOT VALID", "unknown": "unknown"}
+PROBLEMS_SHOWN = 3
+MARK = {True: "holds", False: "does not hold", "unknown": "unknown"}
 
 
 def show(result: Result, console: Console) -> None:
@@ -27,14 +29,18 @@ def show(result: Result, console: Console) -> None:
     for line in [*_server(document), *_faults(document)]:
         console.print(Text(line))
     for finding in document["findings"]:
-        mark = MARK[finding["valid"]]
-        if finding["name"] == stall.NAME and finding["valid"] is False and document["verdict"] == "as expected":
-            mark = "broken, as expected"
-        console.print(Text(f"{mark:>19}  {finding['name']}: {finding['statement']}"))
+        console.print(Text(f"{MARK[finding['valid']]:>13}  {finding['name']}: {finding['statement']}"))
         evidence = finding["evidence"]
-        for line in [*evidence.get("problems", []), *evidence.get("doubts", [])][:PROBLEMS_SHOWN]:
-            console.print(Text(f"{'':>19}  - {line}"))
+        lines = [*evidence.get("problems", []), *evidence.get("doubts", [])]
+        for line in lines[:PROBLEMS_SHOWN]:
+            console.print(Text(f"{'':>13}  - {line}"))
+        if len(lines) > PROBLEMS_SHOWN:
+            console.print(Text(f"{'':>13}  - and {len(lines) - PROBLEMS_SHOWN} more like these, in result.json"))
+    for line in _errors(document["streams"]):
+        console.print(Text(line))
     console.print(Text(f"record: {document['record']}"))
+    for line in _timeouts(document["findings"]):
+        console.print(Text(line, "bold"))
     console.print(Text(result.headline, "bold"))
     for reason in document["reasons"][1:]:
         console.print(Text(f"  also: {reason}"))
@@ -42,7 +48,16 @@ def show(result: Result, console: Console) -> None:
 
 def _streams(rows: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("stream", "outcome", "silent", "alarm after", "hung getMore", "waits for", "errors", "delivered"):
+    for column in (
+        "stream",
+        "outcome",
+        "silent",
+        "alarm past threshold",
+        "hung getMore",
+        "waits for",
+        "errors",
+        "delivered",
+    ):
         table.add_column(column, no_wrap=True)
     for row in rows[:STREAMS_SHOWN]:
         table.add_row(*(Text(cell) for cell in _row(row)))
@@ -55,8 +70,7 @@ def _row(row: Mapping[str, Any]) -> list[str]:
     getmore = row.get("getmore") or {}
     hung = ""
     if getmore:
-        seconds = getmore.get("max_seconds", getmore.get("seconds"))
-        hung = f"{getmore['member']} {seconds:.1f} s (maxTimeMS {getmore['max_time_ms']})"
+        hung = f"{getmore['member']} {getmore['seconds']:.1f} s (maxTimeMS {getmore['max_time_ms']})"
     alarm = row.get("alarm") or {}
     delay = alarm.get("delay")
     delivery = row.get("delivery") or {}
@@ -70,6 +84,19 @@ def _row(row: Mapping[str, Any]) -> list[str]:
         str(row.get("error_count", "")),
         str(delivery.get("delivered", "")),
     ]
+
+
+def _errors(rows: list[dict[str, Any]]) -> list[str]:
+    """Each distinct error that consumers got, and how many of them."""
+    seen: Counter[tuple[Any, str]] = Counter()
+    for row in rows:
+        seen.update({(error["code"], first_sentence(error["error"])) for error in row.get("errors", [])})
+    return [f"error of {count} streams: code {code}, {error}" for (code, error), count in seen.items()]
+
+
+def _timeouts(findings: list[dict[str, Any]]) -> list[str]:
+    """What became of the driver's timeouts, if any were set: the question that such a run asks."""
+    return [line for one in findings if one["name"] == timeouts.NAME for line in one["evidence"].get("problems", [])]
 
 
 def _seconds(value: float | None) -> str:

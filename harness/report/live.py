@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -18,10 +18,13 @@ from rich.text import Text
 
 from harness.history import Event, Recorder
 from harness.output import out
+from harness.report.sentences import alarms, sentence, several
 
 States = Callable[[], Mapping[str, Any]]
 STATES = ("delivering", "quiet", "lagging", "silent")
 STYLES = {"delivering": "green", "quiet": "dim", "lagging": "yellow", "silent": "bold red"}
+GATHER_NS = 400_000_000
+"""Nanoseconds of run time for which alarms are gathered before they are told."""
 REFRESH = 4
 """Renewals per second."""
 
@@ -70,11 +73,18 @@ class Silent:
 
 
 class Lines(Silent):
-    """One line for each thing that happens, for logs and pipes."""
+    """One line for each thing that happens, for logs and pipes. What many streams do at once is one line too."""
+
+    GATHERED: ClassVar[Mapping[str, Callable[[Sequence[Event]], list[str]]]] = {
+        "alarm": alarms,
+        "alarm.cleared": lambda events: [several(events, "delivering again")],
+        "stream.resumed": lambda events: [several(events, f"resumed by the {events[0]['by']}")],
+    }
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._start = time.monotonic()
+        self._waiting: dict[str, list[Event]] = {}
 
     def begin(self, scenario: Any, record: Path, recorder: Recorder) -> None:
         self._say(f"{scenario.name}: {scenario.question}")
@@ -82,12 +92,26 @@ class Lines(Silent):
         recorder.subscribe(self._on)
 
     def phase(self, name: str, seconds: float | None = None) -> None:
+        self._flush()
         self._say(f"phase {name}" + (f" ({seconds:g} s)" if seconds is not None else ""))
 
     def _on(self, event: Event) -> None:
+        if any(event.t - waiting[0].t > GATHER_NS for waiting in self._waiting.values()):
+            self._flush()
+        if event.kind in self.GATHERED:
+            if not event.get("update"):
+                self._waiting.setdefault(event.kind, []).append(event)
+            return
         told = sentence(event)
         if told is not None:
+            self._flush()
             self._say(told)
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for kind, events in waiting.items():
+            for line in self.GATHERED[kind](events):
+                self._say(line)
 
     def _say(self, line: str) -> None:
         self._console.print(Text(f"{time.monotonic() - self._start:7.1f}  {line}"))
@@ -134,43 +158,3 @@ class Screen(Lines):
         if alarms:
             status.append(f"  {len(alarms)} alarms", "bold red")
         return status
-
-
-def sentence(event: Event) -> str | None:
-    """What a person wants to read of an event, or None."""
-    match event.kind:
-        case "fault.opened":
-            return f"fault {event['fault']} on {event['target']}"
-        case "fault.proven":
-            return f"fault proven: {event['evidence']['statement']}"
-        case "fault.unproven":
-            return f"fault NOT proven: {event['reason']}"
-        case "fault.healed":
-            return "fault healed"
-        case "fault.recovered":
-            return f"cluster whole again after {event['seconds']:.1f} s"
-        case "alarm" if not event.get("update"):
-            return alarm(event.fields)
-        case "alarm.cleared":
-            return f"stream {event['stream']} delivers again"
-        case "stream.error":
-            return f"stream {event['stream']}: error {event['error']}"
-        case "stream.resumed":
-            return f"stream {event['stream']} resumed by the {event['by']}"
-        case _:
-            return None
-
-
-def alarm(fields: Mapping[str, Any]) -> str:
-    """An alarm in one sentence: the stream, since when, what hangs where, whom it waits for and how that is known."""
-    line = f"ALARM stream {fields['stream']} silent for {fields['after_seconds']:.1f} s"
-    getmore = fields.get("getmore")
-    if getmore:
-        opid = f" opid {getmore['opid']}" if getmore.get("opid") is not None else ""
-        line += (
-            f": getMore{opid} on {getmore['member']} runs {getmore['seconds']:.1f} s"
-            f" (maxTimeMS {getmore['max_time_ms']})"
-        )
-    if fields.get("waits_for"):
-        line += f", waits for {fields['waits_for']} ({fields['known_by']})"
-    return line

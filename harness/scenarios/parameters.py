@@ -51,10 +51,17 @@ class Parameters(BaseModel):
     )
 
 
+OWN_SHAPE = ("shards", "members")
+
+
 def build(model: type[Parameters], given: Mapping[str, Any]) -> Any:
     """The model from options as given. Raises Refused: one line, each option with the rule and what was found."""
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in OWN_SHAPE:
+        if given.get("cluster") is not None and name in given:
+            raise Refused(f"--{name} shapes a cluster of the run's own; with --cluster leave it out")
     try:
-        return model.model_validate({name: value for name, value in given.items() if value is not None})
+        return model.model_validate(given)
     except ValidationError as error:
         raise Refused("; ".join(_sentence(one) for one in error.errors(include_url=False))) from None
 

@@ -1,0 +1,73 @@
+"""What a person wants to read of an event, in one sentence; of many alarms with one cause, in one sentence as well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from harness.history import Event
+
+NAMED: Final = 12
+"""Streams named in one sentence; of more, the first and how many there are."""
+
+
+def sentence(event: Event) -> str | None:
+    """The sentence for an event that stands by itself, or None."""
+    match event.kind:
+        case "fault.opened":
+            return f"fault {event['fault']} on {event['target']}"
+        case "fault.proven":
+            return f"fault proven: {event['evidence']['statement']}"
+        case "fault.unproven":
+            return f"fault NOT proven: {event['reason']}"
+        case "fault.healed":
+            return "fault healed"
+        case "fault.recovered":
+            return f"cluster whole again after {event['seconds']:.1f} s"
+        case "stream.error":
+            return f"stream {event['stream']}: error {first_sentence(event['error'])}"
+        case _:
+            return None
+
+
+def alarms(events: Sequence[Event]) -> list[str]:
+    """Alarms raised together, a sentence for each cause: what hangs on which member, and whom it waits for."""
+    causes: dict[tuple[Any, ...], list[Event]] = {}
+    for event in events:
+        getmore: Mapping[str, Any] = event.get("getmore") or {}
+        causes.setdefault((getmore.get("member"), event.get("waits_for"), event.get("known_by")), []).append(event)
+    return [_alarm(group) for group in causes.values()]
+
+
+def several(events: Sequence[Event], what: str) -> str:
+    """`streams s1, s2, s3 deliver again` and the like."""
+    return f"{_streams([event['stream'] for event in events])} {what}"
+
+
+def first_sentence(error: str) -> str:
+    """An error without the server's whole reply, which pymongo repeats behind it."""
+    return error.partition(", full error:")[0]
+
+
+def _alarm(events: Sequence[Event]) -> str:
+    first = events[0]
+    line = f"ALARM {_streams([event['stream'] for event in events])} silent for {first['after_seconds']:.1f} s"
+    getmores = [event["getmore"] for event in events if event.get("getmore")]
+    if getmores:
+        opids = ", ".join(str(one["opid"]) for one in getmores[:NAMED] if isinstance(one.get("opid"), int))
+        line += (
+            f": getMore on {getmores[0]['member']} runs {min(one['seconds'] for one in getmores):.1f} s"
+            f" (maxTimeMS {getmores[0]['max_time_ms']}{', opids ' + opids if opids else ''})"
+        )
+    if first.get("waits_for"):
+        line += f", waits for {first['waits_for']} ({first['known_by']})"
+    return line
+
+
+def _streams(names: Sequence[str]) -> str:
+    ordered = sorted(names, key=lambda name: (len(name), name))
+    if len(ordered) == 1:
+        return f"stream {ordered[0]}"
+    if len(ordered) > NAMED:
+        return f"{len(ordered)} streams ({ordered[0]}..{ordered[-1]})"
+    return f"{len(ordered)} streams ({', '.join(ordered)})"

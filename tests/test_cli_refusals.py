@@ -34,6 +34,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ([*RUN, "--expect", "fireworks"], "--expect fireworks: expected one of stalled"),
         ([*RUN, "--target", "nobody"], "node spec 'nobody'"),
         ([*RUN, "--config", "absent.yml"], "--config absent.yml: No such file"),
+        ([*RUN, "--cluster", "mine", "--shards", "3"], "--shards shapes a cluster of the run's own"),
         ([*RUN, "--no-such-option"], "--no-such-option"),
         (["run", "no-such-scenario"], "no-such-scenario"),
         (["no-such-command"], "no-such-command"),
@@ -57,6 +58,31 @@ def test_one_line_says_what_was_expected(
     assert error.count("\n") == 1
     assert not list(tmp_path.glob("state/ledgers/*"))
     assert not list(tmp_path.glob("runs/*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("streamz: 4", "params.yml: unknown parameter 'streamz'; expected cluster, shards"),
+        ("{[", "params.yml: expected YAML; while parsing"),
+        ("just words", "params.yml: expected a mapping such as 'streams: 4'"),
+        ("streams: many", "--streams many: input should be a valid integer"),
+        ("full-document: later", "--full-document later: input should be 'updateLookup' or 'default'"),
+    ],
+)
+def test_a_file_of_parameters_that_cannot_be_used_is_refused(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "params.yml").write_text(text)
+    assert cli.run([*RUN, "--config", "params.yml"]) == exits.REFUSED
+    assert said in capsys.readouterr().err
+
+
+def test_without_a_command_the_help_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([]) == exits.REFUSED
+    shown = capsys.readouterr().out
+    assert "Commands:\n" in shown
+    assert "  doctor " in shown
 
 
 def test_a_mongod_path_that_is_no_mongod_is_refused(

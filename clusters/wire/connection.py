@@ -15,7 +15,6 @@ from clusters.wire.message import (
     MAX_MESSAGE,
     READ_BYTES,
     Message,
-    ProtocolError,
     decode,
     encode,
     next_request_id,
@@ -26,7 +25,7 @@ INTERNAL_WIRE_VERSION = 17
 
 
 class CommandFailed(Exception):
-    """The server answered `ok: 0`. Carries code, name, labels and the whole reply."""
+    """The server answered `ok: 0`. Carries code, name and the whole reply."""
 
     def __init__(self, host: str, command: str, reply: Mapping[str, Any]) -> None:
         self.host = host
@@ -34,7 +33,6 @@ class CommandFailed(Exception):
         self.reply = reply
         self.code: int = int(reply.get("code", 0))
         self.code_name: str = str(reply.get("codeName", ""))
-        self.labels: tuple[str, ...] = tuple(reply.get("errorLabels", ()))
         super().__init__(f"{command} on {host} failed: {self.code} {self.code_name}: {reply.get('errmsg', '')}")
 
 
@@ -178,6 +176,3 @@ class Connection(asyncio.BufferedProtocol):
     def _fail(self, error: Exception) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(error)
-
-
-__all__ = ["CommandFailed", "Connection", "ConnectionLost", "DeadlinePassed", "ProtocolError"]

@@ -71,7 +71,9 @@ def judge(findings: Sequence[Finding], expected: Collection[str]) -> Verdict:
     whatever else could not be established. An interrupted run is always unknown.
     """
     by_name = {finding.name: finding for finding in findings}
-    counts: dict[str, int] = dict(_evidence(by_name, stall.NAME).get("counts", {}))
+    # Of a run that did not go its whole way nobody knows how its streams would have come out.
+    whole = _is(by_name, course.NAME, True)
+    counts: dict[str, int] = dict(_evidence(by_name, stall.NAME).get("counts", {})) if whole else {}
     outcome = next(iter(counts)) if len(counts) == 1 else MIXED if counts else NONE_JUDGED
     contradictions = list(_contradictions(by_name))
     doubts = list(_doubts(by_name))

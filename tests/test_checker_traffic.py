@@ -79,7 +79,7 @@ def test_findings_at_the_end_of_a_run_do_not_wait_for_the_last_line() -> None:
     ("changes", "doubt"),
     [
         ({"ended": INTERRUPTED}, "the run was interrupted after 25.500 s"),
-        ({"ended": RUN_FAILED}, "the run was failed after 25.500 s"),
+        ({"ended": RUN_FAILED}, "the run failed after 25.500 s"),
         ({"fault": False, "parameters": {"fault": "freeze"}}, "fault freeze was asked for and never opened"),
         ({"healed": 9.1, "recovered": 10.0}, "the hold lasted 3.0 s instead of 12.0 s"),
     ],

@@ -83,7 +83,7 @@ def test_an_expectation_given_goes_before_the_one_recorded() -> None:
         ({"proven": None}, "recovery: fault f1 (freeze on shard0-2) was not proven active"),
         ({"healed": None, "recovered": None}, "recovery: fault f1 (freeze on shard0-2) was not healed"),
         ({"no_writes": [(6.5, 17.9)]}, "traffic: shard shard0: "),
-        ({"ended": RUN_FAILED}, "course: the run was failed"),
+        ({"ended": RUN_FAILED}, "course: the run failed"),
         ({"fault": False, "parameters": {"fault": "freeze"}}, "course: fault freeze was asked for and never opened"),
     ],
 )
@@ -106,11 +106,12 @@ def test_a_failed_bring_up_is_unknown() -> None:
     history.add(3.0, "run.ended", reason=RUN_FAILED, detail="shard0-1 died: no space left")
     found = _verdict(history.events())
     assert (found.verdict, found.outcome, found.exit_code) == ("unknown", "none", 2)
-    assert found.reasons[0] == "course: the run was failed after 3.000 s: shard0-1 died: no space left"
+    assert found.reasons[0] == "course: the run failed after 3.000 s: shard0-1 died: no space left"
 
 
 def test_an_interrupted_run_is_unknown_with_an_exit_code_of_its_own() -> None:
     found = _verdict(_stalled(ended=INTERRUPTED).events())
+    assert (found.outcome, found.counts) == ("none", {})
     assert (found.verdict, found.exit_code) == ("unknown", exits.INTERRUPTED)
 
 

@@ -12,7 +12,7 @@ from harness.checkers.context import Context
 from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding
 from harness.checkers.windows import at, windows
-from harness.history import COMPLETED, INTERRUPTED
+from harness.history import COMPLETED, INTERRUPTED, RUN_FAILED
 
 NAME = "course"
 STATEMENT = "The run went through all its phases, with the fault it was asked for, for as long as it was meant to."
@@ -43,7 +43,8 @@ def incomplete(digest: Digest) -> str | None:
     reason = _ended(digest, "reason")
     if reason is not None and reason != COMPLETED:
         detail = _ended(digest, "detail")
-        return f"the run was {reason} after {at(digest.end)}" + (f": {detail}" if detail else "")
+        ended = {INTERRUPTED: "was interrupted", RUN_FAILED: "failed"}.get(reason, f"ended as {reason!r}")
+        return f"the run {ended} after {at(digest.end)}" + (f": {detail}" if detail else "")
     if reason is None and digest.phase("check") is None:
         last = f"in phase {digest.phases[-1][1]}" if digest.phases else "before the first phase"
         return f"the record ends at {at(digest.end)} {last}, without run.ended"

@@ -1,8 +1,9 @@
-"""What the stand-in router costs: a find through it against one past it, and its CPU per find and per change event.
+"""What the stand-in router costs: a find through it against one past it, its CPU per find and per change event.
 
 Usage: python benchmarks/router.py [--finds 3000] [--streams 8] [--rate 100] [--seconds 10]
 All figures of one run are of one cluster; the finds through and past the router take turns, so load hits both alike.
-CPU is user and system time of the router's process (/proc/PID/stat), what it burns at rest taken off.
+CPU is user and system time of the router's process (/proc/PID/stat), what it burns at rest taken off. On a busy
+machine it grows with the load; so a bare asyncio relay, which looks at no byte, is measured beside it as the floor.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ import argparse
 import asyncio
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.change_stream import AsyncCollectionChangeStream
 from pymongo.asynchronous.collection import AsyncCollection
 
-from clusters import local
+from clusters import local, ports
 from clusters.topology import sharded_cluster
 
 Orders = AsyncCollection[dict[str, Any]]
@@ -49,6 +51,48 @@ class Cpu:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+class Relay(asyncio.BufferedProtocol):
+    """Bytes from one side to the other; `to` is the server, for the side that a client dialled."""
+
+    def __init__(self, to: str, other: Relay | None = None) -> None:
+        self._to, self._other = to, other
+        self._room = memoryview(bytearray(1 << 16))
+        self._early = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._other is None:
+            self._dialling = asyncio.create_task(self._dial())
+
+    async def _dial(self) -> None:
+        host, _, port = self._to.rpartition(":")
+        other = Relay(self._to, self)
+        await asyncio.get_running_loop().create_connection(lambda: other, host, int(port))
+        self._other = other
+        other.send(self._early)
+
+    def send(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = bytes(self._room[:nbytes])
+        if self._other is None:
+            self._early += data
+        else:
+            self._other.send(data)
+
+
+async def relay(port: int, to: str) -> None:
+    server = await asyncio.get_running_loop().create_server(lambda: Relay(to), "127.0.0.1", port)
+    print("ready", flush=True)
+    await server.serve_forever()
+
+
 async def orders(client: AsyncMongoClient[dict[str, Any]]) -> Orders:
     """`bench.orders`: regions below 0 on shard0, from 0 on shard1, a document each."""
     await client.admin.command("enableSharding", "bench", primaryShard="shard0")
@@ -68,22 +112,36 @@ async def find_seconds(collection: Orders, times: int) -> list[float]:
     return taken
 
 
-async def finds(pid: int, at_rest: float, through: Orders, past: Orders, times: int) -> float:
-    """Shows the medians; gives the router's CPU seconds a find."""
-    await find_seconds(through, TURN)
-    await find_seconds(past, TURN)
+async def finds(pid: int, at_rest: float, through: Orders, past: Orders, shard: str, times: int) -> tuple[float, float]:
+    """Shows the medians; gives the CPU seconds a find of the router and of a bare relay to the shard."""
     routed: list[float] = []
     direct: list[float] = []
-    used = 0.0
-    while len(routed) < times:
-        cpu = Cpu(pid, at_rest)
-        routed += await find_seconds(through, TURN)
-        used += cpu.seconds()
-        direct += await find_seconds(past, TURN)
+    used = floor = 0.0
+    (port,) = ports.choose(1)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, __file__, "--relay", str(port), shard), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None and await process.stdout.readline()
+        async with AsyncMongoClient[dict[str, Any]](f"mongodb://127.0.0.1:{port}/?directConnection=true") as client:
+            relayed = client.bench.orders
+            for path in (through, past, relayed):
+                await find_seconds(path, TURN)
+            while len(routed) < times:
+                cpu = Cpu(pid, at_rest)
+                routed += await find_seconds(through, TURN)
+                used += cpu.seconds()
+                direct += await find_seconds(past, TURN)
+                cpu = Cpu(process.pid)
+                await find_seconds(relayed, TURN)
+                floor += cpu.seconds()
+    finally:
+        process.kill()
+        await process.wait()
     slow, fast = statistics.median(routed), statistics.median(direct)
     print(f"find past the router    p50 {fast * 1e6:6.0f} us", flush=True)
     print(f"find through the router p50 {slow * 1e6:6.0f} us, {slow / fast:.2f} times as long", flush=True)
-    return used / len(routed)
+    return used / len(routed), floor / len(routed)
 
 
 async def consume(stream: AsyncCollectionChangeStream[dict[str, Any]], last: int) -> int:
@@ -133,13 +191,15 @@ async def measure(arguments: argparse.Namespace) -> None:
             resting = Cpu(pid)
             await asyncio.sleep(REST)
             at_rest = resting.seconds() / REST
-            spent = {"find": await finds(pid, at_rest, through, past[-1], arguments.finds)}
+            spent = {}
+            spent["find"], floor = await finds(pid, at_rest, through, past[-1], shards[0].host, arguments.finds)
             spent["event"] = await events(
                 pid, at_rest, through, past, arguments.streams, arguments.rate, arguments.seconds
             )
+        print(f"bare relay, CPU per find {floor * 1e6:4.0f} us", flush=True)
         for what, seconds in spent.items():
             goal = CPU_GOALS[what]
-            share = f"{seconds / goal:.2f} of the goal of {goal * 1e6:.0f} us"
+            share = f"{seconds / goal:.2f} of the goal of {goal * 1e6:.0f} us, {seconds / floor:.2f} relays"
             print(f"router CPU per {what:<6} {seconds * 1e6:6.0f} us, {share}", flush=True)
     finally:
         await cluster.down()
@@ -151,7 +211,11 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=8)
     parser.add_argument("--rate", type=int, default=100, help="writes a second, over both shards")
     parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--relay", nargs=2, metavar=("PORT", "HOST:PORT"), help="be the bare relay (used by the run)")
     arguments = parser.parse_args()
+    if arguments.relay:
+        asyncio.run(relay(int(arguments.relay[0]), arguments.relay[1]))
+        return
     print(f"load {os.getloadavg()[0]:.1f}", flush=True)
     with tempfile.TemporaryDirectory(prefix="mongofault-bench-") as scratch:
         os.environ["MONGOFAULT_STATE"] = f"{scratch}/state"

@@ -109,7 +109,7 @@ def inspect(path: Path, source: str, name: str) -> Binary:
         raise Refused(f"{path} --version did not answer within {VERSION_DEADLINE:g} s; expected a {name}") from error
     except OSError as error:
         raise Refused(f"{path} cannot be run ({error.strerror}); expected a {name} for this machine") from error
-    version = re.search(r"(?:db|mongos) version v(\S+)", done.stdout)
+    version = re.search(r"(?:db|mongos) version v(\d+\.\d+\.\d+\S*)", done.stdout)
     if done.returncode != 0 or version is None:
         missing = missing_libraries(path)
         if missing:

@@ -19,4 +19,4 @@ class MemberDied(ClusterError):
         self.exit_code = exit_code
         said = "; its last words: " + " | ".join(lines) if lines else "; it left no log"
         code = f"exit code {exit_code}" if exit_code is not None else "exit code unknown"
-        super().__init__(f"member {name} ended during bring-up ({code}){said}")
+        super().__init__(f"{name} ended out of turn ({code}){said}")

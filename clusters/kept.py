@@ -18,7 +18,6 @@ from clusters.guard import (
     Process,
     ledger_directory,
     state,
-    state_root,
     survey,
 )
 from clusters.local import LocalCluster, OwnCluster, take_down, uri_of
@@ -82,8 +81,8 @@ def save(cluster: OwnCluster, *, created: float) -> ClusterRecord:
 
 
 def names() -> list[str]:
-    """The kept clusters, by name."""
-    return sorted(path.parent.name for path in state_root().glob(f"ledgers/[!.]*/{FILE}"))
+    """The kept clusters, by name, as their ledgers say: also one whose record is damaged or lost."""
+    return sorted(ledger.name for ledger in survey().kept)
 
 
 def read(name: str) -> ClusterRecord:
@@ -91,8 +90,8 @@ def read(name: str) -> ClusterRecord:
     try:
         return _json.validate_json((ledger_directory(name) / FILE).read_bytes())
     except (OSError, ValueError) as error:
-        if isinstance(error, ValidationError):
-            raise Refused(f"the record of cluster {name!r} cannot be read: {error.error_count()} errors") from None
+        if isinstance(error, ValidationError) or name in names():
+            raise Refused(f"the record of cluster {name!r} is damaged or lost: mongofault down {name}") from None
         there = ", ".join(names()) or "none is up"
         raise Refused(f"there is no cluster named {name!r}; clusters: {there} (mongofault up makes one)") from None
 
@@ -142,7 +141,8 @@ def hold(name: str) -> Ledger:
 
     Raises Refused where somebody else holds it, or where a run that was killed has not been healed yet.
     """
-    read(name)
+    if name not in names():
+        read(name)
     try:
         ledger = Ledger.load(ledger_directory(name)).hold()
     except LedgerHeld:

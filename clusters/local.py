@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from clusters.guard import (
     undo_until_done,
 )
 from clusters.guard.undo import Undo
+from clusters.liveness import while_all_live
 from clusters.member import LocalMember, LocalProcess, reap
 from clusters.topology import MemberSpec, Topology
 from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
@@ -168,7 +169,7 @@ def open_ledger(name: str, *, on: Ledger | None = None) -> tuple[Ledger, Guardia
     except (NameTaken, ValueError) as error:
         raise Refused(str(error)) from None
     except LedgerError as error:
-        raise ClusterError(str(error)) from None
+        raise Refused(f"{error}; set MONGOFAULT_STATE to a directory of yours") from None
     try:
         return ledger, Guardian.start(ledger)
     except BaseException as error:
@@ -190,7 +191,13 @@ async def take_down(ledger: Ledger, guardian: Guardian | None) -> None:
         if guardian is not None:
             guardian.dismiss()
 
-    await asyncio.shield(asyncio.to_thread(undo))
+    undoing = asyncio.ensure_future(asyncio.to_thread(undo))
+    try:
+        await asyncio.shield(undoing)
+    except asyncio.CancelledError:
+        # The thread goes on in any case; what it could not undo must not be lost with the cancellation.
+        await undoing
+        raise
 
 
 class _Attempt:
@@ -238,12 +245,10 @@ class _Attempt:
             try:
                 await shaping.shape(self.topology, self.hosts)
                 await ready.wait(cluster, deadline=READY_DEADLINE)
-            except* (CommandFailed, ConnectionLost, DeadlinePassed, PyMongoError) as errors:
-                raise ClusterError(f"bring-up failed: {_first(errors)}") from errors
-            except* ClusterError as errors:
-                raise _first(errors) from errors
+            except (CommandFailed, ConnectionLost, DeadlinePassed, PyMongoError) as error:
+                raise ClusterError(f"bring-up failed: {error}") from error
 
-        await _while_all_live(make_ready(), processes)
+        await while_all_live(make_ready(), processes)
         return cluster
 
     def _member(self, spec: MemberSpec, directory: Path) -> LocalMember:
@@ -281,25 +286,3 @@ class _Attempt:
                 spawned[record] = KillProcess(one.spawn(), one.token)
         finally:
             self.ledger.update_many(spawned)
-
-
-def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
-    """The first single error in a group of them."""
-    first = errors.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
-
-
-async def _while_all_live(work: Coroutine[Any, Any, None], processes: Sequence[LocalProcess]) -> None:
-    """Do `work`; give it up with MemberDied as soon as one of the processes ends."""
-    working = asyncio.create_task(work)
-    deaths = [asyncio.create_task(process.watch_death()) for process in processes]
-    try:
-        done, _ = await asyncio.wait([working, *deaths], return_when=asyncio.FIRST_COMPLETED)
-        # A death explains an error of the work that came in the same moment, never the other way round.
-        for task in [*(death for death in deaths if death in done), working]:
-            if task in done:
-                task.result()
-    finally:
-        for task in [working, *deaths]:
-            task.cancel()
-        await asyncio.gather(working, *deaths, return_exceptions=True)

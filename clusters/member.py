@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from pymongo import AsyncMongoClient
 
-from clusters.errors import ClusterError, MemberDied
+from clusters.errors import ClusterError
 from clusters.guard import STOPPED, TOKEN_VARIABLE, Process, identify, send_signal, state
 from clusters.topology import MemberSpec
 
@@ -121,19 +121,9 @@ class LocalProcess:
                 raise ClusterError(f"{self.name} did not end within {deadline:g} s of the signal")
             await asyncio.sleep(0.005)
 
-    async def watch_death(self) -> None:
-        """Returns never while the process lives; raises MemberDied with its last words when it ends."""
-        assert self._child is not None
-        loop = asyncio.get_running_loop()
-        ended = asyncio.Event()
-        descriptor = os.pidfd_open(self._child.pid)
-        loop.add_reader(descriptor, ended.set)
-        try:
-            await ended.wait()
-        finally:
-            loop.remove_reader(descriptor)
-            os.close(descriptor)
-        raise MemberDied(self.name, self._child.wait(), self.last_words())
+    def exit_code(self) -> int | None:
+        """Of a child of this process that has ended; else None."""
+        return self._child.poll() if self._child is not None else None
 
     def log_lines(self, since: float = 0.0) -> list[str]:
         try:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from clusters import admin
 from clusters.commandline import BRING_UP_FAIL_POINTS
+from clusters.liveness import together
 from clusters.topology import Topology
 from clusters.wire.connection import Connection
 
@@ -42,13 +43,10 @@ async def shape(topology: Topology, hosts: Mapping[str, str]) -> None:
         await _initiate_all(topology, hosts, connections)
         if topology.config is not None:
             await _join(topology, hosts, connections)
-        async with asyncio.TaskGroup() as group:
-            for member in topology.members():
-                group.create_task(_settle(connections[member.name], member.set_name))
-        async with asyncio.TaskGroup() as group:
-            for one in topology.sets():
-                first = connections[one.members[0].name]
-                group.create_task(admin.set_heartbeat(first, topology.settings.heartbeat_ms))
+        await together(*(_settle(connections[member.name], member.set_name) for member in topology.members()))
+        heartbeat_ms = topology.settings.heartbeat_ms
+        firsts = [connections[one.members[0].name] for one in topology.sets()]
+        await together(*(admin.set_heartbeat(first, heartbeat_ms) for first in firsts))
     finally:
         for connection in connections.values():
             connection.close()
@@ -61,10 +59,9 @@ async def _settle(member: Connection, set_name: str) -> None:
 
 
 async def _initiate_all(topology: Topology, hosts: Mapping[str, str], connections: Mapping[str, Connection]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for one in topology.sets():
-            first = connections[one.members[0].name]
-            group.create_task(admin.initiate(first, one, hosts, topology.settings))
+    await together(
+        *(admin.initiate(connections[one.members[0].name], one, hosts, topology.settings) for one in topology.sets())
+    )
 
 
 async def _join(topology: Topology, hosts: Mapping[str, str], connections: Mapping[str, Connection]) -> None:

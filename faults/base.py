@@ -55,6 +55,9 @@ class Fault(Protocol):
     async def proof(self) -> Evidence:
         """Raises Unproven."""
 
+    async def active(self) -> bool:
+        """Whether it acts at this moment; asked many times while it is held, so it must be cheap."""
+
     async def heal(self) -> None:
         """Raises HealFailed."""
 
@@ -102,9 +105,9 @@ class Injection:
         self._records: list[int] = []
 
     async def inject(self) -> Evidence:
-        """Write down how to undo it, do it, prove it. Raises Refused, Unproven."""
+        """Write down how to undo it, do it, prove it. Raises Unproven, also where it is not even tried."""
         if not self._guarded():
-            raise Refused("the guardian that would heal after a crash is gone: nothing is broken without it")
+            raise Unproven("the guardian that would heal after a crash is gone: nothing is broken without it")
         title = f"{self.fault.name} {self.fault.target.name}"
         self._records = self._ledger.open_many([Opening(undo, "fault", title) for undo in self.fault.undo()])
         await self.fault.inject()

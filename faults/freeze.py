@@ -54,6 +54,9 @@ class Freeze:
             raise Unproven(f"{self.target.name} is not in process state T {PROOF_DEADLINE:g} s after SIGSTOP")
         return Evidence(f"process of {self.target.name} is in state T", {"state": "T", "host": self.target.host})
 
+    async def active(self) -> bool:
+        return self.target.frozen()
+
     async def heal(self) -> None:
         self.target.thaw()
         if not await self._frozen_is(False, HEAL_DEADLINE):

@@ -1,5 +1,5 @@
 """`python -m harness`: the same as the console script `mongofault`."""
 
-from harness.cli import main
+from harness.entry import main
 
 main()

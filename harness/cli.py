@@ -13,7 +13,8 @@ import typer
 from clusters.errors import ClusterError, Refused
 from harness import exits
 from harness.commands import clusters, runs, tools
-from harness.interrupts import Interrupted
+from harness.history import HistoryError
+from harness.interrupts import Interrupted, handled
 from harness.output import complain, say
 
 app = typer.Typer(
@@ -52,11 +53,18 @@ app.command("doctor")(tools.doctor)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and end the process with its exit code (`harness.exits`)."""
-    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+    with handled(for_good=True):
+        sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command; its exit code. Errors that a user can meet become one line."""
+    """Run a command within a process that goes on; its exit code."""
+    with handled():
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
+    """Errors that a user can meet become one line."""
     try:
         return int(app(arguments, standalone_mode=False, prog_name="mongofault") or 0)
     except Refused as error:
@@ -71,10 +79,9 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
         return exits.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone (`mongofault ls | head -1`): nothing is wrong with us.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.AS_EXPECTED
+    except (OSError, HistoryError) as error:
+        complain(f"cannot be read or written: {error}")
+        return exits.UNKNOWN
     except Exception as error:
         if hasattr(error, "format_message"):  # the CLI library's usage errors, whose own exit code is 2
             return _misused(error.format_message(), getattr(error, "ctx", None))

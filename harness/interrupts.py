@@ -1,10 +1,12 @@
-"""Ctrl-C and SIGTERM: the first ends the work in good order, healing included; a second is answered, not obeyed."""
+"""Ctrl-C, SIGTERM, SIGHUP: the first ends the work in good order, healing included; a second is only answered."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, TypeVar
 
 from harness.output import complain
@@ -22,32 +24,52 @@ class Interrupted(Exception):
         super().__init__(f"interrupted by {number.name}; everything was healed and removed")
 
 
-class Interrupts:
-    """Turns a signal into the cancellation of one task."""
+class _Interrupts:
+    """What a signal does: cancels the work under way, if there is any; of one process there is one."""
 
     def __init__(self) -> None:
-        self._received: signal.Signals | None = None
+        self.received: signal.Signals | None = None
+        self.work: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None
 
-    async def around(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do `work` to its end. Raises Interrupted when a signal came, after the work has cleaned up."""
-        task = asyncio.ensure_future(work)
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._on, number, task)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            if self._received is None:
-                raise
-            raise Interrupted(self._received) from None
-        finally:
-            for number in SIGNALS:
-                loop.remove_signal_handler(number)
-
-    def _on(self, number: signal.Signals, task: asyncio.Future[Any]) -> None:
-        if self._received is not None:
+    def on(self, number: int, _frame: FrameType | None) -> None:
+        if self.received is not None:
             complain("healing; it takes a few seconds and is not skipped")
-            return
-        self._received = number
-        complain(f"{number.name}: healing and removing, please wait")
-        task.cancel()
+        elif self.work is None:
+            raise KeyboardInterrupt
+        else:
+            self.received = signal.Signals(number)
+            complain(f"{self.received.name}: healing and removing, please wait")
+            loop, task = self.work
+            loop.call_soon_threadsafe(task.cancel)
+
+
+_interrupts = _Interrupts()
+
+
+@contextmanager
+def handled(*, for_good: bool = False) -> Iterator[None]:
+    """Signals are answered here, from before the work to after the last line of its outcome.
+
+    `for_good`: the process ends afterwards; then they are ignored, or one would still change its exit code.
+    """
+    _interrupts.received = None
+    before = {number: signal.signal(number, _interrupts.on) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_IGN if for_good else handler)
+
+
+async def interruptible(work: Coroutine[Any, Any, Result]) -> Result:
+    """Do `work` to its end. Raises Interrupted when a signal came, after the work has cleaned up."""
+    task = asyncio.ensure_future(work)
+    _interrupts.work = asyncio.get_running_loop(), task
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if _interrupts.received is None:
+            raise
+        raise Interrupted(_interrupts.received) from None
+    finally:
+        _interrupts.work = None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import IO, Any, Final, TextIO, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -16,14 +18,51 @@ PIPE_WIDTH: Final = 240
 """Columns where there is no terminal: tables are read by programs or pasted, and must not be cut at 80."""
 
 
-def _console(*, stderr: bool = False) -> Console:
-    stream = sys.stderr if stderr else sys.stdout
+class _Forgiving(io.TextIOBase):
+    """A standard stream whose reader may go away, or whose disk may fill: nobody looking on ends no work."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def _stream(self) -> TextIO | None:
+        return cast("TextIO | None", getattr(sys, self._name))
+
+    def write(self, text: str) -> int:
+        self._try(lambda stream: stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._try(lambda stream: stream.flush())
+
+    def isatty(self) -> bool:
+        return self._stream is not None and self._stream.isatty()
+
+    def fileno(self) -> int:
+        if self._stream is None:
+            raise OSError(f"{self._name} is closed")
+        return self._stream.fileno()
+
+    def _try(self, act: Callable[[TextIO], object]) -> None:
+        stream = self._stream
+        if stream is None:
+            return
+        try:
+            act(stream)
+        except OSError:
+            # Python flushes it once more at exit, and would end with 120.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _console(name: str) -> Console:
+    stream = _Forgiving(name)
     width = None if stream.isatty() else PIPE_WIDTH
-    return Console(stderr=stderr, highlight=False, soft_wrap=True, width=width)
+    return Console(file=cast("IO[str]", stream), highlight=False, soft_wrap=True, width=width)
 
 
-out = _console()
-err = _console(stderr=True)
+out = _console("stdout")
+err = _console("stderr")
 
 
 def say(line: str) -> None:
@@ -36,7 +75,7 @@ def complain(line: str) -> None:
 
 
 def as_json(document: Any) -> None:
-    print(json.dumps(document, indent=2, default=str))
+    out.out(json.dumps(document, indent=2, default=str), highlight=False)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

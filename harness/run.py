@@ -9,26 +9,31 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import shutil
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pymongo.errors import PyMongoError
+
 import faults
 from clusters import admin, kept, local, ready
 from clusters.cluster import ServerInfo, of_set
 from clusters.errors import ClusterError, Refused
 from clusters.guard import Guardian, Ledger, Reconfigure, RunCommand
+from clusters.liveness import while_all_live
 from clusters.local import LocalCluster
 from clusters.member import Member
 from clusters.topology import Topology
+from clusters.wire.connection import CommandFailed, ConnectionLost
 from faults.base import Injection, Unproven
 from harness import stage
 from harness.drivers.streams import Streams, StreamsNotOpen
 from harness.drivers.writers import Writer, WriterPlan
 from harness.history import COMPLETED, INTERRUPTED, RUN_FAILED, Recorder
-from harness.interrupts import Interrupted, Interrupts
+from harness.interrupts import Interrupted, interruptible
 from harness.record import Record
 from harness.report.live import View
 from harness.result import Result
@@ -44,6 +49,8 @@ EVENTS_BEFORE_BREAK = 4
 """Events each stream must have delivered before anything is moved or broken."""
 WRITES_BEFORE_BREAK = 10
 """Acknowledged writes on each shard before the break; the writer goes round them evenly."""
+PROOF_INTERVAL = 0.1
+"""Seconds between two looks at the fault while it is held."""
 AFTERGLOW = 2.0
 """Seconds of traffic after recovery: a stream that moves again shows it on new events, not on the backlog alone."""
 
@@ -51,28 +58,30 @@ AFTERGLOW = 2.0
 class Run:
     """One run of one scenario: `execute` it once."""
 
-    def __init__(self, scenario: Scenario, runs: Path, view: View, interrupts: Interrupts) -> None:
+    def __init__(self, scenario: Scenario, runs: Path, view: View) -> None:
         self._scenario = scenario
         self._runs = runs
         self._view = view
-        self._interrupts = interrupts
 
     async def execute(self) -> Result:
         """Run, judge, write the record down. Raises Refused where nothing was started."""
         record = Record.create(self._runs, self._scenario.name)
         recorder = record.recorder()
+        course = _Course(self._scenario, record, recorder, self._view)
         self._view.begin(self._scenario, record.path, recorder)
         reason, detail = RUN_FAILED, ""
         try:
-            await self._interrupts.around(_Course(self._scenario, record, recorder, self._view).drive())
+            await interruptible(course.drive())
             reason = COMPLETED
-        except Refused:
-            recorder.close()
-            shutil.rmtree(record.path, ignore_errors=True)
-            raise
         except Interrupted as error:
             reason, detail = INTERRUPTED, error.number.name
-        except (ClusterError, StreamsNotOpen, TimeoutError) as error:
+        except (ClusterError, StreamsNotOpen, TimeoutError, PyMongoError, CommandFailed, ConnectionLost) as error:
+            detail = str(error)
+        except Refused as error:
+            if not course.under_way:
+                recorder.close()
+                shutil.rmtree(record.path, ignore_errors=True)
+                raise
             detail = str(error)
         except Exception as error:
             detail = f"{type(error).__name__}: {error}"
@@ -105,6 +114,8 @@ class _Course:
         self._recorder = recorder
         self._view = view
         self._run = record.suffix
+        self.under_way = False
+        """Whether anything was started or changed yet: until then a refusal leaves no record."""
 
     def _phase(self, name: str, seconds: float | None = None) -> None:
         self._recorder.record("phase", SOURCE, name=name)
@@ -115,13 +126,17 @@ class _Course:
             cluster = ground.cluster
             went_well = False
             try:
-                async with AsyncExitStack() as stack:
-                    await self._loaded(ground, stack)
+                await while_all_live(self._through(ground), cluster.processes)
                 self._recorder.flush()
                 went_well = self._record.judge().verdict.verdict == "as expected"
             finally:
                 if not went_well:
                     self._record.keep_logs((one.name, one.log) for one in cluster.processes)
+
+    async def _through(self, ground: _Ground) -> None:
+        """All phases on a cluster that stands; what was opened on the way is closed at the end."""
+        async with AsyncExitStack() as stack:
+            await self._loaded(ground, stack)
 
     # bring-up
 
@@ -172,6 +187,7 @@ class _Course:
 
     async def _loaded(self, ground: _Ground, stack: AsyncExitStack) -> None:
         cluster = ground.cluster
+        self.under_way = True
         self._phase("load")
         load = self._scenario.load(cluster, f"mongofault_{self._run}.orders", self._run)
         tags = self._scenario.tags(cluster)
@@ -272,9 +288,7 @@ class _Course:
                     raise
                 self._recorder.record("fault.proven", SOURCE, id=FAULT_ID, evidence=dataclasses.asdict(evidence))
             self._phase("hold", self._parameters.hold)
-            await asyncio.sleep(self._parameters.hold)
-            if injection is not None:
-                await self._still_proven(injection)
+            await self._held(injection)
             self._phase("release")
         finally:
             if injection is not None:
@@ -302,18 +316,24 @@ class _Course:
             raise Refused(f"{kind.name} on {target.name}: {unavailable}")
         return Injection(kind(ground.cluster, target), ground.ledger, guarded=ground.guardian.alive)
 
-    async def _still_proven(self, injection: Injection) -> None:
-        """A fault that was gone before the release did not act throughout the hold."""
-        try:
-            await injection.fault.proof()
-        except Unproven as error:
-            self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason=f"gone before the release: {error}")
+    async def _held(self, injection: Injection | None) -> None:
+        """Let the hold pass, looking again and again: a fault that was gone for a moment did not act throughout."""
+        end = time.monotonic() + self._parameters.hold
+        proven = True
+        while (left := end - time.monotonic()) > 0:
+            if injection is not None and proven and not await injection.fault.active():
+                proven = False
+                self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason="gone during the hold")
+            await asyncio.sleep(min(left, PROOF_INTERVAL))
 
 
 async def _check_owned(cluster: LocalCluster) -> None:
     """Raises Refused for a cluster without the harness's marker: it is somebody else's."""
-    async with cluster.client(serverSelectionTimeoutMS=5_000) as client:
-        owner = await ready.owner_of(client)
+    try:
+        async with cluster.client(serverSelectionTimeoutMS=5_000, timeoutMS=10_000) as client:
+            owner = await ready.owner_of(client)
+    except PyMongoError:
+        raise Refused(f"cluster {cluster.name!r} does not answer at {cluster.uri}: see mongofault status") from None
     if owner != cluster.name:
         raise Refused(
             f"the cluster at {cluster.uri} does not bear the marker of {cluster.name!r}: it is not ours to break"

@@ -5,7 +5,6 @@ Provider-neutral; every wait has a deadline that its error names.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -14,6 +13,7 @@ from pymongo.write_concern import WriteConcern
 from clusters import admin, ready
 from clusters.cluster import Cluster, of_set, primary_of
 from clusters.errors import ClusterError
+from clusters.liveness import together
 from clusters.member import Member
 from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
 from harness.drivers.writers import Document
@@ -91,9 +91,7 @@ async def drop_pooled(cluster: Cluster, towards: Member) -> None:
 
 async def recovered(cluster: Cluster) -> None:
     """Wait until every set has a writable primary and every other member is a caught-up SECONDARY."""
-    async with asyncio.TaskGroup() as group:
-        for one in cluster.topology.sets():
-            group.create_task(_set_recovered(cluster, one.name))
+    await together(*(_set_recovered(cluster, one.name) for one in cluster.topology.sets()))
 
 
 async def _set_recovered(cluster: Cluster, set_name: str) -> None:

@@ -46,6 +46,12 @@ def test_a_stalled_stream_without_an_alarm_is_missed() -> None:
     assert finding.evidence["problems"] == ["stream s1: stalled since 6.310 s, no alarm before the release"]
 
 
+def test_a_silence_that_left_no_time_to_report_it_is_not_missed() -> None:
+    finding = judged(alarms, a_run(silent={"s1": [(14.0, 18.5)]}).events())
+    assert finding.valid is True
+    assert finding.evidence["streams"][0]["detected"] is False
+
+
 def test_an_alarm_after_the_release_came_too_late() -> None:
     finding = judged(alarms, _alarmed(a_run(silent={"s1": [(6.3, 20.0)]}), 18.9).events())
     assert (finding.evidence["missed"], finding.evidence["false"]) == (1, 0)

@@ -118,6 +118,9 @@ def test_several_clusters_live_side_by_side(mine: dict[str, Any], place: Place) 
     assert "a sharded cluster is needed" in unsuited.stderr
     listed = json.loads(place.run("ls", "--json").stdout)
     assert [cluster["name"] for cluster in listed] == ["mine", "other"]
+    (place.root / "state/ledgers/other/cluster.json").write_text("{")
+    assert "damaged or lost" in place.run("status", "other").stderr
+    assert "damaged or lost" in place.run("ls").stdout
     assert place.run("down", "other").returncode == exits.AS_EXPECTED
     assert [cluster["name"] for cluster in json.loads(place.run("ls", "--json").stdout)] == ["mine"]
     with MongoClient[dict[str, Any]](mine["uri"]) as client:

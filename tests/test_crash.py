@@ -6,9 +6,11 @@ import json
 import os
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,11 +107,87 @@ def test_ctrl_c_heals_and_the_exit_says_so(place: Place) -> None:
     assert document["faults"][0]["healed"] is not None
 
 
+def server(place: Place, name: str) -> int:
+    """The pid of a member, by its data directory, or of the stand-in router."""
+    for pid in place.processes():
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if (b"clusters.router" in command) if name == "router" else (f"/{name}\0".encode() in command):
+            return pid
+    raise AssertionError(f"no process of {name}")
+
+
+def ended(place: Place, process: subprocess.Popen[str], deadline: float = 30) -> dict[str, Any]:
+    """The result of a run that ends by itself, soon and leaving nothing."""
+    out, err = process.communicate(timeout=deadline)
+    assert place.left_after(1.0) == []
+    (result,) = place.root.glob("runs/*/result.json")
+    document: dict[str, Any] = json.loads(result.read_text())
+    assert document["verdict"] == "unknown", out + err
+    assert process.returncode == exits.UNKNOWN, out + err
+    return document
+
+
+@pytest.mark.parametrize("name", ["shard0-1", "router"])
+def test_a_process_of_the_cluster_that_ends_makes_the_run_unknown_at_once(place: Place, name: str) -> None:
+    process = place.start(*RUN)
+    wait_for(["phase hold"], process, HOLD_DEADLINE)
+    os.kill(server(place, name), signal.SIGKILL)
+    document = ended(place, process)
+    assert f"{name} ended out of turn" in document["reasons"][0]
+
+
+def test_a_member_that_somebody_thaws_for_a_moment_makes_the_run_unknown(place: Place) -> None:
+    process = place.start(*RUN[:-4], "--hold", "4s")
+    wait_for(["phase hold"], process, HOLD_DEADLINE)
+    (frozen,) = [pid for pid, letter in place.processes().items() if letter == "T"]
+    os.kill(frozen, signal.SIGCONT)
+    time.sleep(0.5)
+    os.kill(frozen, signal.SIGSTOP)
+    document = ended(place, process, 60)
+    assert "gone during the hold" in str(document["reasons"])
+
+
+def test_nothing_is_broken_once_the_guardian_is_gone(place: Place) -> None:
+    process = place.start(*RUN)
+    wait_for(["phase load"], process, HOLD_DEADLINE)
+    (guardian,) = guardians(place)
+    os.kill(guardian, signal.SIGKILL)
+    document = ended(place, process, 60)
+    assert "guardian" in str(document["reasons"])
+
+
+def test_a_reader_that_goes_away_changes_nothing_about_the_verdict(place: Place) -> None:
+    process = place.start(*RUN[:-4], "--fault", "none", "--hold", "4s")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(60) == exits.AS_EXPECTED
+    assert process.stderr is not None
+    process.stderr.close()
+    assert place.left_after(1.0) == []
+    assert list(place.root.glob("runs/*/result.json"))
+
+
+def test_signals_while_everything_is_removed_are_answered_and_the_exit_stays_130(place: Place) -> None:
+    process = place.start(*RUN)
+    wait_for(["phase load"], process, HOLD_DEADLINE)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        process.send_signal(number)
+        time.sleep(0.08)
+    _out, err = process.communicate(timeout=30)
+    assert process.returncode == exits.INTERRUPTED, err
+    assert "Traceback" not in err
+    assert place.left_after(1.0) == []
+
+
 def test_a_cluster_that_is_kept_outlives_up_and_a_killed_run_on_it(place: Place) -> None:
     assert place.run("up", "--name", "mine").returncode == exits.AS_EXPECTED
     before = set(place.processes())
     process = place.start(*RUN, "--cluster", "mine")
     wait_for(["phase hold"], process, HOLD_DEADLINE)
+    for refused in (place.run(*RUN, "--cluster", "mine"), place.run("down", "mine")):
+        assert refused.returncode == exits.REFUSED
+        assert "'mine' is in use" in refused.stderr
     assert "T" in place.processes().values()
     process.kill()
     process.communicate()

@@ -9,7 +9,6 @@ import pytest
 
 import faults
 from clusters.cluster import primary_of
-from clusters.errors import Refused
 from clusters.guard import Ledger
 from clusters.local import LocalCluster
 from clusters.member import LocalMember
@@ -82,7 +81,7 @@ async def test_a_fault_that_did_not_happen_is_not_proven(
 async def test_nothing_is_frozen_without_a_guardian(
     replica_set: LocalCluster, victim: LocalMember, tmp_path: Path
 ) -> None:
-    with pytest.raises(Refused, match="guardian"):
+    with pytest.raises(Unproven, match="guardian"):
         await injection(replica_set, victim, tmp_path, guarded=False).inject()
     assert not victim.frozen()
 

@@ -83,7 +83,7 @@ async def test_a_frozen_member_does_not_keep_a_cluster_from_going_down() -> None
 async def test_a_member_that_dies_during_bring_up_ends_it_with_its_last_words() -> None:
     topology = single_replica_set(1)
     settings = dataclasses.replace(topology.settings, parameters={"noSuchParameter": "1"})
-    with pytest.raises(MemberDied, match=r"rs0-0 ended during bring-up \(exit code 1\).*noSuchParameter"):
+    with pytest.raises(MemberDied, match=r"rs0-0 ended out of turn \(exit code 1\).*noSuchParameter"):
         await local.bring_up(dataclasses.replace(topology, settings=settings), "tests-dies")
     assert not ledger_directory("tests-dies").exists()
 
@@ -100,7 +100,7 @@ async def test_a_member_killed_during_bring_up_ends_it_and_removes_the_rest(monk
         return process
 
     monkeypatch.setattr(LocalMember, "spawn", spawn)
-    with pytest.raises(MemberDied, match="rs0-1 ended during bring-up"):
+    with pytest.raises(MemberDied, match="rs0-1 ended out of turn"):
         await local.bring_up(single_replica_set(3), "tests-killed")
     assert len(spawned) == 3
     for pid in spawned:

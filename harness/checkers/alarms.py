@@ -21,6 +21,9 @@ from harness.measures import NS
 NAME = "alarms"
 STATEMENT = "Every stalled stream is reported before the release, and no stream that is not silent under a fault."
 
+DETECTION_SECONDS = 2.0
+"""A silence that ended with the release sooner than this after the threshold left no time to be reported."""
+
 SLACK_SECONDS = 1.0
 """An alarm may be recorded this long after its silence ended (its evidence takes time to gather), and this much
 before the threshold by our reckoning, which takes the loop's lag off."""
@@ -54,7 +57,7 @@ def examine(digest: Digest, context: Context) -> Finding:
                 "canary": known.get("canary") if known else None,
             }
         )
-        if first is None:
+        if first is None and row["silent_seconds"] > context.threshold + DETECTION_SECONDS:
             missed.append(f"stream {name}: stalled since {row['silent_since']:.3f} s, no alarm before the release")
     delays = [row["delay"] for row in rows if row["delay"] is not None]
     evidence: dict[str, Any] = {

@@ -17,6 +17,9 @@ from harness.history import COMPLETED, INTERRUPTED, RUN_FAILED
 NAME = "course"
 STATEMENT = "The run went through all its phases, with the fault it was asked for, for as long as it was meant to."
 
+HOLD_STRETCH = 1.25
+HOLD_SLACK = 3.0
+"""Seconds; a hold longer than this much more than the intended one was watched by a process that did not run."""
 HOLD_TOLERANCE = 0.9
 """A hold of less than this share of the intended one is another run than the one asked for."""
 
@@ -68,3 +71,5 @@ def _doubts(digest: Digest, context: Context) -> Iterable[str]:
     for window in windows(digest, context):
         if context.hold is not None and window.seconds < context.hold * HOLD_TOLERANCE:
             yield f"the hold lasted {window.seconds:.1f} s instead of {context.hold:.1f} s"
+        if context.hold is not None and window.seconds > context.hold * HOLD_STRETCH + HOLD_SLACK:
+            yield f"the hold lasted {window.seconds:.1f} s instead of {context.hold:.1f} s: this process stood still"

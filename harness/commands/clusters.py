@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import re
 import shutil
-import subprocess
 import time
 from collections.abc import Coroutine
 from typing import Any
@@ -16,10 +16,12 @@ import typer
 from clusters import kept, local, topology
 from clusters.errors import Refused
 from clusters.topology import MemberSpec, Settings, Topology
-from harness.interrupts import Interrupts
+from harness.interrupts import interruptible
 from harness.output import as_json, say, table
 
 Json = typer.Option(False, "--json", help="JSON for other programs instead of text.")
+HIGHEST_PRIORITY = 1000
+"""Of a member (manual: Replica Set Configuration, `members[n].priority`)."""
 Name = typer.Option(None, "--name", help="The cluster's name; else MONGOFAULT_CLUSTER, else 'default'.")
 
 
@@ -29,10 +31,10 @@ def up(
     members: int = typer.Option(3, min=1, max=200, help="Members of each shard; past seven they have no vote."),
     replica_set: bool = typer.Option(False, "--replica-set", help="One replica set without router instead."),
     config_members: int = typer.Option(None, min=1, max=7, help="Members of the config servers' set. [default: 1]"),
-    cache_gb: float = typer.Option(0.25, min=0.25, help="Cache of each member, GiB."),
-    oplog_mb: int = typer.Option(64, min=1, help="Oplog of each member, MiB."),
-    heartbeat_ms: int = typer.Option(2000, min=100, help="Heartbeat interval."),
-    election_timeout_ms: int = typer.Option(10_000, min=500, help="Election timeout."),
+    cache_gb: float = typer.Option(0.25, min=0.25, max=1024, help="Cache of each member, GiB."),
+    oplog_mb: int = typer.Option(64, min=1, max=1_000_000, help="Oplog of each member, MiB."),
+    heartbeat_ms: int = typer.Option(2000, min=100, max=600_000, help="Heartbeat interval."),
+    election_timeout_ms: int = typer.Option(10_000, min=500, max=600_000, help="Election timeout."),
     balancer: str = typer.Option("off", help="Balancer: on or off."),
     tag: list[str] = typer.Option([], "--tag", help="MEMBER:KEY=VALUE, e.g. shard0-1:zone=a (may be repeated)."),
     priority: list[str] = typer.Option([], "--priority", help="MEMBER:NUMBER (may be repeated)."),
@@ -62,6 +64,8 @@ def up(
     )
     for one in tag:
         member, key, value = _of_one("--tag", one)
+        if not re.fullmatch(r"[\w-]+", key):
+            raise Refused(f"--tag {one}: expected a key of letters, digits, '_' and '-'")
         wanted = wanted.with_member(member, tags={**_spec(wanted, "--tag", member).tags, key: value})
     for one in filter(_names_member, parameter):
         member, key, value = _of_one("--parameter", one)
@@ -69,11 +73,16 @@ def up(
         wanted = wanted.with_member(member, parameters=changed)
     for one in priority:
         member, _, number = one.partition(":")
-        _spec(wanted, "--priority", member)
+        spec = _spec(wanted, "--priority", member)
         try:
-            wanted = wanted.with_member(member, priority=float(number))
+            wanted_priority = float(number)
         except ValueError:
-            raise Refused(f"--priority {one}: expected MEMBER:NUMBER") from None
+            wanted_priority = -1.0
+        if not 0 <= wanted_priority <= HIGHEST_PRIORITY:
+            raise Refused(f"--priority {one}: expected MEMBER:NUMBER, the number from 0 to {HIGHEST_PRIORITY}")
+        if wanted_priority and not spec.votes:
+            raise Refused(f"--priority {one}: a member without a vote has priority 0")
+        wanted = wanted.with_member(member, priority=wanted_priority)
     record = _run(_up(wanted, name or kept.default_name(), seed))
     if json:
         as_json(_status(record))
@@ -128,17 +137,24 @@ def status(
 
 def ls(json: bool = Json) -> None:
     """List the clusters that are up."""
-    records = [kept.read(name) for name in kept.names()]
+    rows: list[tuple[str, str, str, str]] = []
+    documents: list[dict[str, object]] = []
+    for name in kept.names():
+        try:
+            record = kept.read(name)
+        except Refused as error:
+            rows.append((name, "?", "?", str(error)))
+            documents.append({"name": name, "error": str(error)})
+            continue
+        words = list(kept.running(record).values())
+        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created))
+        rows.append((name, made, f"{words.count('running')}/{len(words)} running", record.uri))
+        documents.append(_status(record))
     if json:
-        as_json([_status(record) for record in records])
-    elif not records:
+        as_json(documents)
+    elif not rows:
         say("no cluster is up (mongofault up makes one)")
     else:
-        rows = []
-        for record in records:
-            words = list(kept.running(record).values())
-            made = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created))
-            rows.append((record.name, made, f"{words.count('running')}/{len(words)} running", record.uri))
         table(("name", "since", "processes", "uri"), rows)
 
 
@@ -146,15 +162,15 @@ def exec_(
     command: list[str] = typer.Argument(..., metavar="-- CMD [ARG]...", help="Command to run."), name: str = Name
 ) -> None:
     """Run a command with MONGODB_URI set to a cluster."""
-    cluster = kept.load(name or kept.default_name())
+    uri = kept.read(name or kept.default_name()).uri
     if shutil.which(command[0]) is None:
         raise Refused(f"exec: there is no command {command[0]!r}")
-    done = subprocess.run(command, env={**os.environ, "MONGODB_URI": cluster.uri}, check=False)
-    raise typer.Exit(done.returncode if done.returncode >= 0 else 128 - done.returncode)
+    # In our place: signals, the terminal and the exit code are its own.
+    os.execvpe(command[0], command, {**os.environ, "MONGODB_URI": uri})
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(Interrupts().around(work))
+    return asyncio.run(interruptible(work))
 
 
 def _status(record: kept.ClusterRecord) -> dict[str, object]:

@@ -13,7 +13,6 @@ from clusters.errors import Refused
 from harness import exits, scenarios
 from harness.commands import options
 from harness.history import HistoryError
-from harness.interrupts import Interrupts
 from harness.output import as_json, complain, out, say
 from harness.record import Record
 from harness.report import console
@@ -38,9 +37,8 @@ def _command(scenario: type[Scenario]) -> Any:
         runs, json, quiet, config = (given.pop(name) for name in ("runs", "json", "quiet", "config"))
         chosen = {name: value for name, value in given.items() if value not in (None, [])}
         parameters = _parameters(scenario, config, chosen)
-        interrupts = Interrupts()
         view = make_view(live=not (json or quiet), terminal=out.is_terminal)
-        result = asyncio.run(_run(scenario(parameters), runs, view, interrupts))
+        result = asyncio.run(_run(scenario(parameters), runs, view))
         _print(result, json=json, quiet=quiet)
         if result.exit_code == exits.INTERRUPTED:
             complain("interrupted: everything was healed and removed; the record is kept")
@@ -70,9 +68,9 @@ def _parameters(scenario: type[Scenario], config: Path | None, chosen: dict[str,
     return build(scenario.model, {**{name.replace("-", "_"): value for name, value in from_file.items()}, **chosen})
 
 
-async def _run(scenario: Scenario, runs: Path, view: View, interrupts: Interrupts) -> Result:
+async def _run(scenario: Scenario, runs: Path, view: View) -> Result:
     with view:
-        return await Run(scenario, runs, view, interrupts).execute()
+        return await Run(scenario, runs, view).execute()
 
 
 def check(
@@ -85,6 +83,8 @@ def check(
         result = Record.at(run).judge()
     except HistoryError as error:
         raise Refused(str(error)) from None
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        raise Refused(f"{run} cannot be judged, a field is not what it should be: {error!r}"[:300]) from None
     _print(result, json=json, quiet=quiet)
     raise typer.Exit(result.exit_code)
 
@@ -106,7 +106,7 @@ def _from_file(path: Path) -> dict[str, Any]:
         document = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"--config {path}: {getattr(error, 'strerror', None) or 'expected text in UTF-8'}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise Refused(f"--config {path}: expected YAML; {' '.join(str(error).split())}") from None
     if not isinstance(document, dict):
         raise Refused(f"--config {path}: expected a mapping such as 'streams: 4', found {document!r}")

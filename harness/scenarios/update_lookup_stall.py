@@ -62,6 +62,8 @@ class StallParameters(Parameters):
     def _consistent(self) -> StallParameters:
         if self.fault != "none":
             faults.by_name(self.fault)
+        if self.hold <= self.threshold:
+            raise ValueError(f"--hold {self.hold:g} s: must be longer than --threshold, {self.threshold:g} s")
         if self.cluster is None and self.members < MEMBERS_NEEDED:
             raise ValueError(f"--members {self.members}: {TOO_SMALL}")
         parse_driver_options(self.driver_option)

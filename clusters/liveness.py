@@ -1,0 +1,66 @@
+"""Work that is given up as soon as a process that it needs has ended, instead of waiting for deadlines to pass."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from clusters.errors import MemberDied
+from clusters.member import LocalProcess
+
+
+async def while_all_live(work: Coroutine[Any, Any, None], processes: Sequence[LocalProcess]) -> None:
+    """Do `work`; cancel it and raise MemberDied as soon as one of the processes ends. A stopped process lives."""
+    working = asyncio.create_task(work)
+    deaths = [asyncio.create_task(_death(process)) for process in processes]
+    try:
+        done, _ = await asyncio.wait([working, *deaths], return_when=asyncio.FIRST_COMPLETED)
+        # A death explains an error of the work that came in the same moment, never the other way round.
+        for task in [*(death for death in deaths if death in done), working]:
+            if task in done:
+                task.result()
+    finally:
+        for task in [working, *deaths]:
+            task.cancel()
+        await asyncio.gather(working, *deaths, return_exceptions=True)
+
+
+async def together(*work: Coroutine[Any, Any, None]) -> None:
+    """Do all of it at once. The first error cancels the rest and is raised as it is, not as a group of one."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for one in work:
+                group.create_task(one)
+    except BaseExceptionGroup as errors:
+        raise _first(errors) from None
+
+
+def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+async def _death(process: LocalProcess) -> None:
+    """Returns never while the process lives; raises MemberDied with its last words when it has ended."""
+    ended = asyncio.Event()
+    descriptor: int | None = None
+    assert process.process is not None
+    try:
+        descriptor = os.pidfd_open(process.process.pid)
+    except ProcessLookupError:
+        ended.set()
+    # Looked at after the descriptor is open: a pid that was used again must not be watched.
+    if not process.running():
+        ended.set()
+    loop = asyncio.get_running_loop()
+    try:
+        if descriptor is not None:
+            loop.add_reader(descriptor, ended.set)
+        await ended.wait()
+    finally:
+        if descriptor is not None:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+    raise MemberDied(process.name, process.exit_code(), process.last_words())

@@ -157,7 +157,7 @@ def test_nothing_is_broken_once_the_guardian_is_gone(place: Place) -> None:
 
 
 def test_a_reader_that_goes_away_changes_nothing_about_the_verdict(place: Place) -> None:
-    process = place.start(*RUN[:-4], "--fault", "none", "--hold", "4s")
+    process = place.start(*RUN[:-4], "--fault", "none", "--no-traffic", "--hold", "4s")
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()

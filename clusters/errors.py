@@ -18,5 +18,8 @@ class MemberDied(ClusterError):
         self.name = name
         self.exit_code = exit_code
         said = "; its last words: " + " | ".join(lines) if lines else "; it left no log"
-        code = f"exit code {exit_code}" if exit_code is not None else "exit code unknown"
+        if exit_code is None:
+            code = "exit code unknown"
+        else:
+            code = f"exit code {exit_code}" if exit_code >= 0 else f"killed by signal {-exit_code}"
         super().__init__(f"{name} ended out of turn ({code}){said}")

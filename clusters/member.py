@@ -6,6 +6,7 @@ Knows a single mongod, not the set it is in. `frozen` is read from the kernel, n
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -19,7 +20,8 @@ from clusters.errors import ClusterError
 from clusters.guard import STOPPED, TOKEN_VARIABLE, Process, identify, send_signal, state
 from clusters.topology import MemberSpec
 
-LAST_WORDS = 5
+LAST_WORDS = 3
+WORDS_LENGTH = 200
 
 
 _children: list[subprocess.Popen[bytes]] = []
@@ -136,10 +138,10 @@ class LocalProcess:
         return [line for line in lines if _written_at(line) >= stamp]
 
     def last_words(self) -> list[str]:
-        """The last lines of its log that say why it ended: errors first, if there are any."""
+        """The last lines of its log, errors first if there are any: the message and what goes with it."""
         lines = self.log_lines()
         grave = [line for line in lines if '"s":"E"' in line or '"s":"F"' in line]
-        return [_without_noise(line) for line in (grave or lines)[-LAST_WORDS:]]
+        return [_words(line) for line in (grave or lines)[-LAST_WORDS:]]
 
 
 class LocalMember(LocalProcess):
@@ -161,5 +163,10 @@ def _written_at(line: str) -> str:
     return line[15:34] if line.startswith('{"t":{"$date":"') else ""
 
 
-def _without_noise(line: str) -> str:
-    return line[:300]
+def _words(line: str) -> str:
+    """A log line without its time, component and context; as it is where it is not the server's JSON."""
+    try:
+        fields = json.loads(line)
+        return f"{fields['msg']} {json.dumps(fields.get('attr', {}))}"[:WORDS_LENGTH]
+    except (ValueError, KeyError, TypeError):
+        return line[:WORDS_LENGTH]

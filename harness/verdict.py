@@ -46,6 +46,8 @@ class Verdict:
     @property
     def headline(self) -> str:
         """One line: `as expected: stalled (8 of 8 streams)`."""
+        if self.outcome == NONE_JUDGED and self.reasons:
+            return f"{self.verdict}: {self.reasons[0].removeprefix(course.NAME + ': ')}"
         total = sum(self.counts.values())
         counts = ", ".join(f"{count} of {total} {outcome}" for outcome, count in self.counts.items())
         line = f"{self.verdict}: {self.outcome}" + (f" ({counts})" if counts else "")
@@ -127,6 +129,10 @@ def _contradictions(by_name: dict[str, Finding]) -> Iterable[str]:
 
 
 def _doubts(by_name: dict[str, Finding]) -> Iterable[str]:
+    if _is(by_name, course.NAME, "unknown"):
+        # All else that is unknown then is so for this reason.
+        yield from (f"{course.NAME}: {doubt}" for doubt in by_name[course.NAME].evidence["doubts"])
+        return
     for name in (course.NAME, recovery.NAME, traffic.NAME, stall.NAME, delivery.NAME):
         if name not in by_name:
             yield f"{name}: not checked"

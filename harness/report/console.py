@@ -24,18 +24,13 @@ def show(result: Result, console: Console) -> None:
     """Print the result; nothing is wrapped, so that columns stay columns where they are pasted."""
     document = result.document
     console.print()
-    print_table(console, _streams(document["streams"]))
-    console.print()
+    if document["streams"]:
+        print_table(console, _streams(document["streams"]))
+        console.print()
     for line in [*_server(document), *_faults(document)]:
         console.print(Text(line))
-    for finding in document["findings"]:
-        console.print(Text(f"{MARK[finding['valid']]:>13}  {finding['name']}: {finding['statement']}"))
-        evidence = finding["evidence"]
-        lines = [*evidence.get("problems", []), *evidence.get("doubts", [])]
-        for line in lines[:PROBLEMS_SHOWN]:
-            console.print(Text(f"{'':>13}  - {line}"))
-        if len(lines) > PROBLEMS_SHOWN:
-            console.print(Text(f"{'':>13}  - and {len(lines) - PROBLEMS_SHOWN} more like these, in result.json"))
+    if document["counts"]:
+        _show_findings(document["findings"], console)
     for line in _errors(document["streams"]):
         console.print(Text(line))
     console.print(Text(f"record: {document['record']}"))
@@ -44,6 +39,17 @@ def show(result: Result, console: Console) -> None:
     console.print(Text(result.headline, "bold"))
     for reason in document["reasons"][1:]:
         console.print(Text(f"  also: {reason}"))
+
+
+def _show_findings(findings: list[dict[str, Any]], console: Console) -> None:
+    for finding in findings:
+        console.print(Text(f"{MARK[finding['valid']]:>13}  {finding['name']}: {finding['statement']}"))
+        evidence = finding["evidence"]
+        lines = [*evidence.get("problems", []), *evidence.get("doubts", [])]
+        for line in lines[:PROBLEMS_SHOWN]:
+            console.print(Text(f"{'':>13}  - {line}"))
+        if len(lines) > PROBLEMS_SHOWN:
+            console.print(Text(f"{'':>13}  - and {len(lines) - PROBLEMS_SHOWN} more like these, in result.json"))
 
 
 def _streams(rows: list[dict[str, Any]]) -> Table:

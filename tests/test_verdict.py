@@ -106,7 +106,8 @@ def test_a_failed_bring_up_is_unknown() -> None:
     history.add(3.0, "run.ended", reason=RUN_FAILED, detail="shard0-1 died: no space left")
     found = _verdict(history.events())
     assert (found.verdict, found.outcome, found.exit_code) == ("unknown", "none", 2)
-    assert found.reasons[0] == "course: the run failed after 3.000 s: shard0-1 died: no space left"
+    assert found.reasons == ("course: the run failed after 3.000 s: shard0-1 died: no space left",)
+    assert found.headline == "unknown: the run failed after 3.000 s: shard0-1 died: no space left"
 
 
 def test_an_interrupted_run_is_unknown_with_an_exit_code_of_its_own() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 CLEAN_DEADLINE = 5.0
@@ -19,6 +21,7 @@ class Place:
     """State, data and records of the runs under test, apart from everything else on this machine."""
 
     root: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -40,7 +43,7 @@ class Place:
         return self._start("-c", script)
 
     def _start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=self.root,
             env=self.environment,
@@ -50,6 +53,20 @@ class Place:
             text=True,
             start_new_session=True,
         )
+        self.started.append(process)
+        return process
+
+    def end(self) -> None:
+        """Whatever a test that failed left: no process of it outlives the test, nor an open pipe."""
+        for pid in self.processes():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for process in self.started:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
 
     def run(self, *arguments: str, deadline: float = 120) -> subprocess.CompletedProcess[str]:
         """The same, waited for."""

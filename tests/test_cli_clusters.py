@@ -21,8 +21,10 @@ README = Path(__file__).parent.parent / "README.md"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place(tmp_path_factory.mktemp("kept"))
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    one = Place(tmp_path_factory.mktemp("kept"))
+    yield one
+    one.end()
 
 
 @pytest.fixture(scope="module")

@@ -27,8 +27,7 @@ HOLD_DEADLINE = 60.0
 def place(tmp_path: Path) -> Iterator[Place]:
     one = Place(tmp_path)
     yield one
-    for pid in one.processes():
-        os.kill(pid, signal.SIGKILL)
+    one.end()
 
 
 def guardians(place: Place) -> list[int]:

@@ -78,8 +78,10 @@ def hung_opids(place: Place) -> set[int]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place(tmp_path_factory.mktemp("stall"))
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    one = Place(tmp_path_factory.mktemp("stall"))
+    yield one
+    one.end()
 
 
 @pytest.fixture(scope="module")

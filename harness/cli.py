@@ -80,7 +80,7 @@ def _run(arguments: list[str]) -> int:
         complain("interrupted")
         return exits.INTERRUPTED
     except (OSError, HistoryError) as error:
-        complain(f"cannot be read or written: {error}")
+        complain(f"cannot be read or written: {getattr(error, 'strerror', None) or error}")
         return exits.UNKNOWN
     except Exception as error:
         if hasattr(error, "format_message"):  # the CLI library's usage errors, whose own exit code is 2

@@ -237,7 +237,7 @@ class Streams:
             asyncio.create_task(consumer.consume(self._stopping), name=f"stream {name}")
             for name, consumer in self.consumers.items()
         ]
-        all_open = asyncio.gather(*(consumer.opened.wait() for consumer in self.consumers.values()))
+        all_open = asyncio.create_task(self._all_open(), name="streams open")
         try:
             # A consumer only ends by itself when something is wrong with it: no use in waiting on then.
             first: list[asyncio.Future[Any]] = [all_open, *self._tasks]
@@ -255,6 +255,10 @@ class Streams:
             f"{len(waiting)} of {len(self.consumers)} streams not open within {deadline:g} s, "
             f"first {waiting[0].name}: {waiting[0].last_error}"
         )
+
+    async def _all_open(self) -> None:
+        for consumer in self.consumers.values():
+            await consumer.opened.wait()
 
     async def stop(self, *, deadline: float = 5.0) -> None:
         """Close all streams and clients within about `deadline` seconds, also if router and members are frozen.

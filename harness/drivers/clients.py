@@ -94,11 +94,12 @@ async def close_client(client: Client, *, deadline: float = 1.0) -> None:
     """Close a client within about twice `deadline` seconds, also when nobody answers any more.
 
     `close()` sends killCursors and endSessions and waits for the replies; towards a frozen member these never
-    come. The second call finds nothing left to send and only closes the sockets.
+    come. The second call finds nothing left to send and only closes the sockets; the third is for a machine so
+    overloaded that even this took longer.
     """
-    for _attempt in range(2):
+    for seconds in (deadline, deadline, 5 * deadline):
         with suppress(TimeoutError, PyMongoError):
-            async with asyncio.timeout(deadline):
+            async with asyncio.timeout(seconds):
                 await client.close()
                 return
 

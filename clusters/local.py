@@ -128,17 +128,14 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0) -> OwnCluste
         try:
             async with asyncio.timeout(READY_DEADLINE):
                 return await _Attempt(topology, name, ledger, guardian, mongod, mongos, seed).run()
-        except MemberDied as death:
+        except BaseException as error:
             await take_down(ledger, guardian)
+            if isinstance(error, TimeoutError):
+                raise ClusterError(f"the cluster was not Ready within {READY_DEADLINE:g} s") from error
             # Another process may take one of the chosen ports first: choose others.
-            if death.exit_code != ports.ADDRESS_IN_USE_EXIT or not tries_left:
+            lost_a_port = isinstance(error, MemberDied) and error.exit_code == ports.ADDRESS_IN_USE_EXIT
+            if not (lost_a_port and tries_left):
                 raise
-        except TimeoutError as error:
-            await take_down(ledger, guardian)
-            raise ClusterError(f"the cluster was not Ready within {READY_DEADLINE:g} s") from error
-        except BaseException:
-            await take_down(ledger, guardian)
-            raise
     raise AssertionError("unreachable: the last try returns or raises")
 
 

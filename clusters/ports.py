@@ -28,11 +28,10 @@ def free(port: int) -> bool:
         return True
 
 
-def choose(count: int, *, random_source: random.Random | None = None) -> list[int]:
+def choose(count: int) -> list[int]:
     """`count` different ports, free at the time of the call. Another process can still win the race for one."""
-    source = random_source or random.SystemRandom()
     chosen: list[int] = []
-    for port in source.sample(range(LOWEST, HIGHEST), HIGHEST - LOWEST):
+    for port in random.SystemRandom().sample(range(LOWEST, HIGHEST), HIGHEST - LOWEST):
         if len(chosen) == count:
             break
         if free(port):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-INTERRUPTED = 130
+from harness.exits import INTERRUPTED
 
 
 def main() -> None:

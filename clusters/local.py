@@ -41,7 +41,7 @@ from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePass
 
 READY_DEADLINE = 120.0
 """Seconds for the whole bring-up; a burdened machine needs ten times the usual two."""
-TEAR_DOWN_DEADLINE = 20.0
+TEAR_DOWN_DEADLINE = 60.0
 PORT_TRIES = 4
 STAND_IN_VERSION = (6, 0)
 """The stand-in runs reads and un-numbered writes through commands that shard servers of 6.0 answer, and 5.0 do not."""

@@ -13,7 +13,7 @@ from harness.drivers.streams import StreamPlan, Streams
 from harness.drivers.writers import Document, Writer, WriterPlan
 from harness.history import Event, Recorder
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 class Observed:

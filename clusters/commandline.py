@@ -40,9 +40,7 @@ def parameters(spec: MemberSpec, settings: Settings) -> dict[str, str]:
     return {**PARAMETERS, **settings.parameters, **spec.parameters}
 
 
-def mongod(
-    binary: Path, spec: MemberSpec, settings: Settings, *, port: int, data: Path, fail_points: Mapping[str, str]
-) -> list[str]:
+def mongod(binary: Path, spec: MemberSpec, settings: Settings, *, port: int, data: Path) -> list[str]:
     """Arguments of a mongod. Small journal files: 300 MB a member otherwise, most of it preallocated."""
     arguments = [
         str(binary),
@@ -54,9 +52,12 @@ def mongod(
     ]
     for name, value in parameters(spec, settings).items():
         arguments += ["--setParameter", f"{name}={value}"]
-    for name, value in fail_points.items():
-        arguments += ["--setParameter", f"failpoint.{name}={value}"]
     return arguments
+
+
+def with_fail_points(fail_points: Mapping[str, str]) -> list[str]:
+    """Arguments that start a mongod with these on."""
+    return [one for name, value in fail_points.items() for one in ("--setParameter", f"failpoint.{name}={value}")]
 
 
 def mongos(binary: Path, *, port: int, config: str, log: Path) -> list[str]:

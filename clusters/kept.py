@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,6 +16,7 @@ from clusters.guard import (
     LedgerError,
     LedgerHeld,
     Process,
+    find_by_tokens,
     ledger_directory,
     state,
     survey,
@@ -88,12 +89,21 @@ def names() -> list[str]:
 def read(name: str) -> ClusterRecord:
     """Raises Refused naming the clusters there are."""
     try:
-        return _json.validate_json((ledger_directory(name) / FILE).read_bytes())
+        return _as_they_are(_json.validate_json((ledger_directory(name) / FILE).read_bytes()))
     except (OSError, ValueError) as error:
         if isinstance(error, ValidationError) or name in names():
             raise Refused(f"the record of cluster {name!r} is damaged or lost: mongofault down {name}") from None
         there = ", ".join(names()) or "none is up"
         raise Refused(f"there is no cluster named {name!r}; clusters: {there} (mongofault up makes one)") from None
+
+
+def _as_they_are(record: ClusterRecord) -> ClusterRecord:
+    """With the processes that were started again since it was written down: they bear the tokens of the old ones."""
+    gone = {one.token: name for name, one in record.processes.items() if one.process is None or not state(one.process)}
+    for token, found in find_by_tokens(gone).items():
+        if found:
+            record.processes[gone[token]] = replace(record.processes[gone[token]], process=found[0])
+    return record
 
 
 def load(name: str) -> LocalCluster:
@@ -115,7 +125,10 @@ def load(name: str) -> LocalCluster:
     router = None
     if "router" in record.processes:
         saved = record.processes["router"]
-        router = LocalProcess("router", saved.command, Path(saved.log), saved.token, process=saved.process)
+        assert record.router is not None
+        router = LocalProcess(
+            "router", record.router, saved.command, Path(saved.log), saved.token, process=saved.process
+        )
     return LocalCluster(
         record.name,
         record.topology,

@@ -231,7 +231,7 @@ class _Attempt:
             self.topology,
             members=members,
             router_process=router_process,
-            router=f"127.0.0.1:{self.router_port}" if router_process else None,
+            router=router_process.host if router_process else None,
             server=server_info(self.topology),
             directory=directory,
             ledger=self.ledger,
@@ -257,9 +257,16 @@ class _Attempt:
             self.topology.settings,
             port=self.ports[spec.name],
             data=data,
-            fail_points=commandline.BRING_UP_FAIL_POINTS if (4, 4) <= self.mongod.major <= (6, 0) else {},
         )
-        return LocalMember(spec, self.hosts[spec.name], command, commandline.log_path(data), new_token())
+        fail_points = commandline.BRING_UP_FAIL_POINTS if (4, 4) <= self.mongod.major <= (6, 0) else {}
+        return LocalMember(
+            spec,
+            self.hosts[spec.name],
+            command,
+            commandline.log_path(data),
+            new_token(),
+            at_first=commandline.with_fail_points(fail_points),
+        )
 
     def _router(self, directory: Path) -> LocalProcess:
         config = shaping.connection_string(self.topology, self.hosts)
@@ -272,7 +279,7 @@ class _Attempt:
             command = commandline.stand_in(
                 port=self.router_port, config=config, router_host=router_host, seed=self.seed
             )
-        return LocalProcess("router", command, log, new_token())
+        return LocalProcess("router", f"127.0.0.1:{self.router_port}", command, log, new_token())
 
     def _spawn(self, processes: Sequence[LocalProcess]) -> None:
         """Spawn all, between two writes of the ledger: the tokens before, who they are after."""

@@ -11,12 +11,14 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from pymongo import AsyncMongoClient
 
-from clusters.errors import ClusterError
+from clusters import admin
+from clusters.errors import ClusterError, MemberDied
 from clusters.guard import STOPPED, TOKEN_VARIABLE, Process, identify, send_signal, state
 from clusters.topology import MemberSpec
 
@@ -63,19 +65,33 @@ class Member(Protocol):
 class LocalProcess:
     """A server process on this machine, in a session of its own so that Ctrl-C does not reach it."""
 
-    def __init__(self, name: str, command: list[str], log: Path, token: str, *, process: Process | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        command: list[str],
+        log: Path,
+        token: str,
+        *,
+        at_first: Sequence[str] = (),
+        process: Process | None = None,
+    ) -> None:
+        """`host` is its `address:port`; `at_first` are arguments of the first start alone."""
         self.name = name
+        self.host = host
         self.command = command
         self.log = log
         self.token = token
         self.process = process
+        self._at_first = at_first
         self._child: subprocess.Popen[bytes] | None = None
 
     def spawn(self) -> Process:
         """Start it. The ledger must know the token by now and be told the identity this gives back."""
+        arguments, self._at_first = [*self.command, *self._at_first], ()
         with self.log.open("ab") as out:
             self._child = subprocess.Popen(
-                self.command,
+                arguments,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -86,6 +102,21 @@ class LocalProcess:
         _children.append(self._child)
         self.process = identify(self._child.pid)
         return self.process
+
+    async def start(self, *, deadline: float = 60) -> None:
+        """Start it again after `kill` or `stop`, and wait until it says hello. Raises ClusterError.
+
+        It bears the same token, by which the ledger and the guardian know it also in its new life.
+        """
+        if self.running():
+            raise ClusterError(f"{self.name} runs already; kill or stop it first")
+        self.spawn()
+        try:
+            (await admin.connect(self.host, deadline=deadline)).close()
+        except ClusterError as error:
+            if self.running():
+                raise
+            raise MemberDied(self.name, self.exit_code(), self.last_words()) from error
 
     def running(self) -> bool:
         if self._child is not None:
@@ -147,12 +178,9 @@ class LocalProcess:
 class LocalMember(LocalProcess):
     """A mongod on this machine."""
 
-    def __init__(
-        self, spec: MemberSpec, host: str, command: list[str], log: Path, token: str, process: Process | None = None
-    ) -> None:
-        super().__init__(spec.name, command, log, token, process=process)
+    def __init__(self, spec: MemberSpec, host: str, command: list[str], log: Path, token: str, **more: Any) -> None:
+        super().__init__(spec.name, host, command, log, token, **more)
         self.spec = spec
-        self.host = host
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
         return AsyncMongoClient(f"mongodb://{self.host}/", directConnection=True, **options)

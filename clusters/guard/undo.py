@@ -18,8 +18,8 @@ from clusters.guard.errors import UndoFailed
 from clusters.guard.process import Process, find_by_tokens, send_signal, state, wait_gone
 
 SPAWN_GRACE = 0.5
-"""Seconds during which a process of which only the token is known is looked for: between fork and the end of exec it
-does not bear the token yet."""
+"""Seconds during which a process of which only the token is known, or that is gone and may just have been started
+again, is looked for: between fork and the end of exec it does not bear the token yet."""
 PAUSE = 0.01
 """Seconds between two looks at /proc, which announces nothing."""
 
@@ -171,7 +171,8 @@ def from_plain(plain: Mapping[str, Any]) -> Undo:
 def kill(undos: Sequence[KillProcess], deadline: float) -> list[str | None]:
     """Kill all of them at once and wait for them together; for each, None or why it is not gone."""
     end = time.monotonic() + deadline
-    grace = time.monotonic() + (SPAWN_GRACE if any(undo.process is None for undo in undos) else 0)
+    unseen = any(undo.process is None or state(undo.process) is None for undo in undos if undo.token)
+    grace = time.monotonic() + (SPAWN_GRACE if unseen else 0)
     while True:
         targets = alive(undos)
         everyone = {process for processes in targets for process in processes}

@@ -1,13 +1,15 @@
 # make demo: install into .venv and watch a change stream stop silently on a real sharded cluster.
 # make test: install if needed and run the tests (lint included). make test-all: the long ones after them.
+# make mongosh: install the shell that some of the long ones use, from npm.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # A file's tests stay together: they share its clusters. More workers than two would only measure the load.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
+MONGOSH := 2.12.0
 
-.PHONY: install demo test test-all lint bench clean
+.PHONY: install demo test test-all mongosh lint bench clean
 
 install: $(VENV)/.installed
 
@@ -29,11 +31,18 @@ lint: install
 test: lint
 	$(PYTEST) -m 'not slow' --junitxml=xunit-results/test.xml
 
-test-all: test
+test-all: test mongosh
 	$(PYTEST) -m slow --junitxml=xunit-results/test-slow.xml
+
+mongosh:
+	@if [ -e .cache/mongosh/$(MONGOSH) ]; then exit 0; \
+	elif command -v npm > /dev/null; then \
+	    npm install --prefix .cache/mongosh --no-audit --no-fund --ignore-scripts --omit=optional mongosh@$(MONGOSH) \
+	        && touch .cache/mongosh/$(MONGOSH); \
+	else echo 'no npm here: the tests with mongosh will be skipped'; fi
 
 bench: install
 	$(BIN)/python benchmarks/bring_up.py
 
 clean:
-	rm -rf $(VENV) build xunit-results .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .cache build xunit-results .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -5,7 +5,8 @@ It knows no cluster and decides nothing. One line is `{"t": ns, "wall": s, "sour
 Kinds and their fields (times within fields are run time in ns, like `t`; keys are strings or integers; every value is
 what JSON gives back as it was put in: no tuples, no BSON types). Lines stand in the order of `t`.
 
-run.started      scenario, parameters, seed, server {version, git_version, router, parameters}, expected [outcomes]
+run.started      scenario, parameters, seed, server {version, git_version, router, parameters}, expected [outcomes],
+                 driver {name, version, pymongo}
                  checkers read from parameters: threshold, hold, recovery_margin (seconds), fault, shards, traffic,
                  minimum_writes, minimum_events, driver_option ["name=value"]
 run.ended        reason: completed | interrupted | failed; detail

@@ -46,6 +46,7 @@ def of(events: Iterable[Event], record: str) -> Result:
         "parameters": started["parameters"] if started else {},
         "seed": started["seed"] if started else None,
         "server": started["server"] if started else {},
+        "driver": started.get("driver", {}) if started else {},
         "outcome": verdict.outcome,
         "counts": verdict.counts,
         "expected": list(verdict.expected),

@@ -30,6 +30,7 @@ from clusters.topology import Topology
 from clusters.wire.connection import CommandFailed, ConnectionLost
 from faults.base import Injection, Unproven
 from harness import stage
+from harness.drivers.clients import driver_versions
 from harness.drivers.streams import Streams, StreamsNotOpen
 from harness.drivers.writers import Writer, WriterPlan
 from harness.history import COMPLETED, INTERRUPTED, RUN_FAILED, Recorder
@@ -179,6 +180,7 @@ class _Course:
             parameters=self._parameters.model_dump()
             | {"shards": len(topology.shards), "members": len(topology.shards[0].members)},
             seed=self._parameters.seed,
+            driver=driver_versions(self._parameters.driver),
             server=dataclasses.asdict(server),
             expected=sorted(self._scenario.expected(server)),
         )
@@ -226,7 +228,9 @@ class _Course:
     async def _writing(self, load: Load, stack: AsyncExitStack) -> Writer | None:
         if not self._parameters.traffic:
             return None
-        plan = WriterPlan(load.streams.uri, load.namespace, self._run, load.documents, load.rate)
+        plan = WriterPlan(
+            load.streams.uri, load.namespace, self._run, load.documents, load.rate, driver=load.streams.driver
+        )
         writer = Writer(self._recorder, plan)
         await writer.start()
         stack.push_async_callback(writer.stop)

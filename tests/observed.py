@@ -77,8 +77,8 @@ async def streaming(observed: Observed, plan: StreamPlan) -> AsyncIterator[Strea
         await streams.stop()
 
 
-async def write_some(observed: Observed, writes: int = 12) -> None:
-    writer = observed.writer()
+async def write_some(observed: Observed, writes: int = 12, **changes: Any) -> None:
+    writer = observed.writer(**changes)
     await writer.start()
     await observed.until(lambda: len(observed.of("write.ok")) >= writes, f"{writes} writes")
     await writer.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_a_bad_driver_option_is_refused_in_one_line(given: str, says: str) -> No
 
 
 async def test_options_reach_the_client_in_the_unit_of_their_name() -> None:
-    client = open_client(
+    client: Any = open_client(
         "mongodb://127.0.0.1:1",
         preference=read_preference("secondary", {"dc": "a"}),
         options=parse_driver_options(["socketTimeoutMS=3000", "retryReads=false"]),

@@ -14,13 +14,15 @@ from bson.int64 import Int64
 
 from clusters.cluster import data_members
 from clusters.local import LocalCluster
-from harness.drivers.clients import parse_driver_options
+from harness.drivers.clients import Driver, parse_driver_options
 from harness.drivers.streams import StreamPlan, Streams, StreamsNotOpen
 from harness.drivers.writers import Document
 from harness.history import END_OF_RUN, Recorder
 from observed import DEADLINE, Observed, streaming, write_some
 
 pytestmark = pytest.mark.live
+
+both_drivers = pytest.mark.parametrize("driver", ["pymongo", "motor"])
 
 KEYS = ("a", "b", "c")
 DOCUMENTS = [Document(key, "rs0", {"_id": key}) for key in KEYS]
@@ -55,10 +57,14 @@ async def fail_point(cluster: LocalCluster, name: str, mode: Any, data: dict[str
             await client.close()
 
 
+@both_drivers
 @pytest.mark.parametrize("shared", [False, True], ids=["a client each", "one client"])
-async def test_every_stream_delivers_every_write_once_and_in_order(observed: Observed, shared: bool) -> None:
-    async with streaming(observed, observed.plan(3, read_preference="secondary", shared_client=shared)):
-        await write_some(observed, 30)
+async def test_every_stream_delivers_every_write_once_and_in_order(
+    observed: Observed, shared: bool, driver: Driver
+) -> None:
+    plan = observed.plan(3, read_preference="secondary", shared_client=shared, driver=driver)
+    async with streaming(observed, plan):
+        await write_some(observed, 30, driver=driver)
         await observed.until(lambda: all(observed.exact(name) for name in ("s1", "s2", "s3")), "all delivered")
         # An empty answer carries a token as well: it tells a healthy idle stream from one that waits.
         empties = len(observed.of("stream.empty"))
@@ -103,8 +109,11 @@ async def test_one_op_is_in_flight_per_document_and_different_documents_overlap(
         assert kinds == ["write.invoked", "write.ok"] * (len(kinds) // 2)
 
 
-async def test_a_write_that_cannot_be_is_failed_and_a_lost_answer_is_unknown(observed: Observed) -> None:
-    writer = observed.writer(rate=20, documents=[Document("nobody", "rs0", {"_id": "nobody"})])
+@both_drivers
+async def test_a_write_that_cannot_be_is_failed_and_a_lost_answer_is_unknown(
+    observed: Observed, driver: Driver
+) -> None:
+    writer = observed.writer(rate=20, documents=[Document("nobody", "rs0", {"_id": "nobody"})], driver=driver)
     await writer.start()
     await observed.until(lambda: bool(observed.of("write.failed")), "a failed write")
     await writer.stop()
@@ -112,7 +121,7 @@ async def test_a_write_that_cannot_be_is_failed_and_a_lost_answer_is_unknown(obs
 
     mine = {"failCommands": ["update"], "closeConnection": True, "appName": f"mongofault {observed.run} writer"[:128]}
     async with fail_point(observed.cluster, "failCommand", "alwaysOn", mine):
-        writer = observed.writer()
+        writer = observed.writer(driver=driver)
         await writer.start()
         await observed.until(lambda: len(observed.of("write.unknown")) >= 3, "unknown writes")
         await writer.stop()
@@ -134,8 +143,9 @@ async def test_a_majority_that_does_not_come_in_time_is_unknown(observed: Observ
     assert observed.of("write.unknown")[0]["code"] == 64
 
 
-async def test_the_drivers_own_resume_is_seen_with_the_error_it_swallowed(observed: Observed) -> None:
-    plan = observed.plan(1)
+@both_drivers
+async def test_the_drivers_own_resume_is_seen_with_the_error_it_swallowed(observed: Observed, driver: Driver) -> None:
+    plan = observed.plan(1, driver=driver)
     async with streaming(observed, plan):
         await write_some(observed)
         once = {"failCommands": ["getMore"], "closeConnection": True, "appName": f"mongofault {plan.run} s1"[:128]}
@@ -151,9 +161,11 @@ async def test_the_drivers_own_resume_is_seen_with_the_error_it_swallowed(observ
     assert not observed.of("stream.error")
 
 
-async def test_a_stream_closed_by_the_server_goes_on_from_its_token(observed: Observed) -> None:
-    """killCursors: pymongo raises once without a label, closes the stream, and would answer None ever after."""
-    async with streaming(observed, observed.plan(1, read_preference="primary")), observed.cluster.client() as client:
+@both_drivers
+async def test_a_stream_closed_by_the_server_goes_on_from_its_token(observed: Observed, driver: Driver) -> None:
+    """killCursors: either driver raises once without a label, closes the stream, and would answer None ever after."""
+    plan = observed.plan(1, read_preference="primary", driver=driver)
+    async with streaming(observed, plan), observed.cluster.client() as client:
         await write_some(observed)
         pipeline: list[dict[str, Any]] = [
             {"$currentOp": {"allUsers": True, "idleCursors": True}},
@@ -172,8 +184,11 @@ async def test_a_stream_closed_by_the_server_goes_on_from_its_token(observed: Ob
     assert observed.of("stream.closed")[0]["reason"] == "closed by the driver after an error"
 
 
-async def test_after_an_invalidate_the_stream_goes_on_with_the_new_collection(observed: Observed) -> None:
-    async with streaming(observed, observed.plan(1)), observed.cluster.client() as client:
+@both_drivers
+async def test_after_an_invalidate_the_stream_goes_on_with_the_new_collection(
+    observed: Observed, driver: Driver
+) -> None:
+    async with streaming(observed, observed.plan(1, driver=driver)), observed.cluster.client() as client:
         database, _, collection = observed.namespace.partition(".")
         await client[database].drop_collection(collection)
         await observed.until(lambda: len(observed.of("stream.opened")) == 2, "open again")
@@ -205,11 +220,12 @@ async def test_streams_that_cannot_be_opened_say_so_by_the_deadline(tmp_path: Pa
     recorder.close()
 
 
-async def test_streams_and_writer_stop_in_time_when_the_members_are_frozen(observed: Observed) -> None:
+@both_drivers
+async def test_streams_and_writer_stop_in_time_when_the_members_are_frozen(observed: Observed, driver: Driver) -> None:
     members = data_members(observed.cluster)
-    streams = Streams(observed.recorder, observed.plan(4, read_preference="secondary"))
+    streams = Streams(observed.recorder, observed.plan(4, read_preference="secondary", driver=driver))
     await streams.start(deadline=DEADLINE)
-    writer = observed.writer()
+    writer = observed.writer(driver=driver)
     await writer.start()
     await observed.until(lambda: writer.counters.ok >= 5, "some writes")
     try:

@@ -1,16 +1,18 @@
-"""pymongo clients for the load: read preference, tags and driver options as the user gave them.
+"""Clients for the load, of pymongo or motor: read preference, tags and driver options as the user gave them.
 
-It knows the driver and nothing of what the client is used for. A client of ours can always be closed within a
+It knows the drivers and nothing of what the client is used for. A client of ours can always be closed within a
 deadline, whatever the cluster's state.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
+import importlib.util
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 from urllib.parse import quote
 
 from pymongo import AsyncMongoClient
@@ -19,7 +21,11 @@ from pymongo.monitoring import CommandListener
 from pymongo.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
 from pymongo.uri_parser import parse_uri
 
-Client = AsyncMongoClient[dict[str, Any]]
+if TYPE_CHECKING:
+    from harness.drivers import motor
+
+Driver = Literal["pymongo", "motor"]
+Client: TypeAlias = "AsyncMongoClient[dict[str, Any]] | motor.Client"
 ReadPreference = Primary | PrimaryPreferred | Secondary | SecondaryPreferred | Nearest
 OptionValue = str | int | float | bool
 
@@ -36,6 +42,30 @@ OURS: Final = {"readpreference", "readpreferencetags", "appname"}
 
 class DriverOptionError(ValueError):
     """A driver option or read preference that cannot be used; one line that says which and why."""
+
+
+class ChangeStream(Protocol):
+    """An open change stream of either driver."""
+
+    @property
+    def alive(self) -> bool: ...
+    @property
+    def resume_token(self) -> Mapping[str, Any] | None: ...
+    async def try_next(self) -> Mapping[str, Any] | None: ...
+    async def close(self) -> None: ...
+
+
+def check_driver(driver: Driver) -> Driver:
+    """Raises DriverOptionError where it is not installed."""
+    if importlib.util.find_spec(driver) is None:
+        raise DriverOptionError(f"{driver} is not installed; install it with: pip install 'motor>=3.7,<4'")
+    return driver
+
+
+def driver_versions(driver: Driver) -> dict[str, str]:
+    """The driver and, of motor, the pymongo below it: as a record has it."""
+    versions = {one: importlib.metadata.version(one) for one in {driver, "pymongo"}}
+    return {"name": driver, "version": versions[driver], "pymongo": versions["pymongo"]}
 
 
 def parse_driver_options(items: Iterable[str]) -> dict[str, OptionValue]:
@@ -79,15 +109,27 @@ def open_client(
     options: Mapping[str, OptionValue] | None = None,
     listeners: Sequence[CommandListener] = (),
     app_name: str = "mongofault",
+    driver: Driver = "pymongo",
 ) -> Client:
     """A client; it connects when first used. Raises DriverOptionError on options that do not go together."""
     keywords: dict[str, Any] = {"appname": app_name, "event_listeners": list(listeners), **(options or {})}
     if preference is not None:
         keywords["read_preference"] = preference
     try:
+        if driver == "motor":
+            from harness.drivers import motor
+
+            return motor.open_client(uri, keywords)
         return AsyncMongoClient(uri, **keywords)
     except (PyMongoError, ValueError, TypeError) as error:
         raise DriverOptionError(f"driver options {dict(options or {})}: {_first_sentences(error)}") from error
+
+
+async def watch(collection: Any, **options: Any) -> ChangeStream:
+    """`collection.watch()` of either driver, opened: motor's is opened by its `async with`."""
+    planned = collection.watch(**options)
+    stream: ChangeStream = await (planned.__aenter__() if hasattr(planned, "__aenter__") else planned)
+    return stream
 
 
 async def close_client(client: Client, *, deadline: float = 1.0) -> None:
@@ -100,7 +142,12 @@ async def close_client(client: Client, *, deadline: float = 1.0) -> None:
     for seconds in (deadline, deadline, 5 * deadline):
         with suppress(TimeoutError, PyMongoError):
             async with asyncio.timeout(seconds):
-                await client.close()
+                if isinstance(client, AsyncMongoClient):
+                    await client.close()
+                else:
+                    from harness.drivers import motor
+
+                    await motor.close(client)
                 return
 
 

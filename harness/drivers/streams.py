@@ -13,10 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bson.timestamp import Timestamp
-from pymongo.asynchronous.change_stream import AsyncCollectionChangeStream
 from pymongo.errors import PyMongoError
 
-from harness.drivers.clients import Client, OptionValue, ReadPreference, close_client, open_client, read_preference
+from harness.drivers.clients import (
+    ChangeStream,
+    Client,
+    Driver,
+    OptionValue,
+    ReadPreference,
+    close_client,
+    open_client,
+    read_preference,
+    watch,
+)
 from harness.drivers.errors import error_fields, one_line
 from harness.drivers.resumes import ResumeListener, token_data
 from harness.history import END_OF_RUN, Recorder
@@ -46,6 +55,7 @@ class StreamPlan:
     max_await_time_ms: int | None = None
     driver_options: Mapping[str, OptionValue] = field(default_factory=dict)
     shared_client: bool = False
+    driver: Driver = "pymongo"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,7 +86,7 @@ class Consumer:
         self._plan = plan
         self._client = client
         self._recorder = recorder
-        self._stream: AsyncCollectionChangeStream[dict[str, Any]] | None = None
+        self._stream: ChangeStream | None = None
         self._token: Mapping[str, Any] | None = None
         self._operation_time: Timestamp | None = None
         self._last_op = ""
@@ -113,13 +123,15 @@ class Consumer:
     def resumed_by_driver(self, position: Any, cause: Mapping[str, Any]) -> None:
         self._recorder.record("stream.resumed", SOURCE, stream=self.name, by="driver", token=position, **cause)
 
-    async def _open(self) -> AsyncCollectionChangeStream[dict[str, Any]]:
+    async def _open(self) -> ChangeStream:
         plan = self._plan
-        database, _, collection = plan.namespace.partition(".")
-        target = self._client[database][collection].with_options(read_preference=plan.preference())
+        database, _, name = plan.namespace.partition(".")
+        collection: Any = self._client[database][name]
+        target = collection.with_options(read_preference=plan.preference())
         self.opening = True
         try:
-            stream = await target.watch(
+            stream = await watch(
+                target,
                 full_document=None if plan.full_document == "default" else plan.full_document,
                 max_await_time_ms=plan.max_await_time_ms,
                 comment={"run": plan.run, "stream": self.name},
@@ -155,7 +167,7 @@ class Consumer:
             return {"start_at_operation_time": self._operation_time}
         return {}
 
-    def _took(self, stream: AsyncCollectionChangeStream[dict[str, Any]], change: Mapping[str, Any] | None) -> None:
+    def _took(self, stream: ChangeStream, change: Mapping[str, Any] | None) -> None:
         self._token = stream.resume_token or self._token
         if change is None:
             self._recorder.record(
@@ -193,12 +205,15 @@ class Consumer:
 
     async def _end(self) -> None:
         stream, self._stream = self._stream, None
-        if stream is not None:
-            with suppress(PyMongoError, TimeoutError):
-                async with asyncio.timeout(1.0):
-                    await stream.close()
-        if self.opened.is_set():
-            self._recorder.record("stream.closed", SOURCE, stream=self.name, reason=END_OF_RUN)
+        try:
+            if stream is not None:
+                with suppress(PyMongoError, TimeoutError):
+                    async with asyncio.timeout(1.0):
+                        await stream.close()
+        finally:
+            # Also where the closing itself is cancelled, because a frozen server owes the answer to it.
+            if self.opened.is_set():
+                self._recorder.record("stream.closed", SOURCE, stream=self.name, reason=END_OF_RUN)
 
 
 class Streams:
@@ -221,6 +236,7 @@ class Streams:
                         options=plan.driver_options,
                         listeners=[listener],
                         app_name=f"mongofault {plan.run} {name}"[:128],
+                        driver=plan.driver,
                     )
                 )
             consumer = self.consumers[name] = Consumer(name, plan, self._clients[-1], recorder)

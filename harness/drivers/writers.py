@@ -17,7 +17,7 @@ from typing import Any, Final
 from pymongo import WriteConcern
 from pymongo.errors import OperationFailure, PyMongoError, WriteError
 
-from harness.drivers.clients import OptionValue, close_client, open_client
+from harness.drivers.clients import Driver, OptionValue, close_client, open_client
 from harness.drivers.errors import error_fields, one_line
 from harness.history import Recorder
 
@@ -99,6 +99,7 @@ class WriterPlan:
     rate: float
     wtimeout_ms: int = 10_000
     driver_options: Mapping[str, OptionValue] = field(default_factory=dict)
+    driver: Driver = "pymongo"
 
 
 class Writer:
@@ -112,7 +113,10 @@ class Writer:
         self._recorder = recorder
         self._states = deque(_State(document) for document in interleave(plan.documents))
         self._client = open_client(
-            plan.uri, options=plan.driver_options, app_name=f"mongofault {plan.run} writer"[:128]
+            plan.uri,
+            options=plan.driver_options,
+            app_name=f"mongofault {plan.run} writer"[:128],
+            driver=plan.driver,
         )
         database, _, collection = plan.namespace.partition(".")
         self._collection = self._client[database][collection].with_options(

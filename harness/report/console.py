@@ -114,10 +114,15 @@ def _server(document: Mapping[str, Any]) -> list[str]:
     if not server:
         return []
     line = f"server {server['version']} ({server['git_version'][:10]}), router: {server['router']}"
-    line += f", seed {document['seed']}"
+    line += f", {_driver(document['driver'])}, seed {document['seed']}"
     if server["router"] == "stand-in":
         line += "; what a router does above the shards is an imitation, what happens inside the shards is the server's"
     return [line]
+
+
+def _driver(driver: Mapping[str, Any]) -> str:
+    text = f"driver: {driver.get('name', 'pymongo')} {driver.get('version', 'of a version not recorded')}"
+    return text + (f" on pymongo {driver['pymongo']}" if driver.get("name") == "motor" else "")
 
 
 def _faults(document: Mapping[str, Any]) -> list[str]:

@@ -10,9 +10,10 @@ import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from clusters.errors import Refused
+from harness.drivers.clients import Driver, check_driver
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
@@ -42,6 +43,9 @@ class Parameters(BaseModel):
     fault: str = Field("freeze", description="Fault to inject; 'none' for a run without one.")
     hold: Seconds = Field(12.0, gt=0, le=7200, description="How long the fault is held.")
     threshold: Seconds = Field(3.0, ge=0.5, le=600, description="A stream owing events for longer is silent.")
+    driver: Annotated[Driver, AfterValidator(check_driver)] = Field(
+        "pymongo", description="Driver of streams and writer."
+    )
     traffic: bool = Field(True, description="Without traffic nothing is written at all: streams are quiet.")
     seed: int = Field(
         default_factory=lambda: secrets.randbelow(1 << 31), description="Seed of all random choices; else drawn."

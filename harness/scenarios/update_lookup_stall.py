@@ -143,6 +143,7 @@ class UpdateLookupStall:
                 tags=PINNED if parameters.target == "tag" else None,
                 full_document=parameters.full_document,
                 driver_options=parse_driver_options(parameters.driver_option),
+                driver=parameters.driver,
             ),
             documents=[
                 Document(f"{shard.name}-k{number}", shard.name, {"_id": f"{shard.name}-k{number}", "region": region})

@@ -64,7 +64,7 @@ def passed_on(reply: Message) -> bytes:
     if not raw.startswith(_OPERATION_TIME, end - _TAIL):
         return raw
     # $clusterTime stands right before it; a search from the end is a fifth of the cost of walking the reply.
-    at = raw.rfind(_CLUSTER_TIME, end - 256)
+    at = raw.rfind(_CLUSTER_TIME, max(0, end - 256))
     if at < 0 or not raw.startswith(_INNER_TIME, at + len(_CLUSTER_TIME) + 4):
         raise ProtocolError("a reply with operationTime and without $clusterTime")
     value = at + len(_CLUSTER_TIME) + 4 + len(_INNER_TIME)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from clusters.router import handshake, refusals
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+
+from clusters.router import fail_command, handshake, refusals
 from clusters.router.change_stream import ChangeStreams
 from clusters.router.current_op import CurrentOp
 from clusters.router.ddl import Ddl
 from clusters.router.errors import RouterError
+from clusters.router.fail_command import FailCommand
 from clusters.router.forbidden import names_collection
 from clusters.router.listings import Listings
 from clusters.router.members import Members
@@ -21,7 +26,7 @@ from clusters.router.server import Client
 from clusters.router.status import KIND, Counts, Status
 from clusters.router.writes import Writes
 from clusters.wire.connection import CommandFailed
-from clusters.wire.message import OP_QUERY, Message, decode, encode_op_reply
+from clusters.wire.message import EXHAUST_ALLOWED, MORE_TO_COME, OP_QUERY, Message, decode, encode_op_reply
 
 _Bytes = Callable[[Message], Awaitable[bytes]]
 _Document = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
@@ -45,7 +50,10 @@ class Dispatch:
         current_op: CurrentOp,
         status: Status,
         counts: Counts,
+        fail_command: FailCommand,
     ) -> None:
+        self.fail_command = fail_command
+        self._topology_version = {"processId": ObjectId(), "counter": Int64(0)}
         self._members = members
         self._passing = passing
         self._writes = writes
@@ -71,7 +79,7 @@ class Dispatch:
             "balancerStop": ddl.balancer,
             "buildInfo": status.build_info,
             "buildinfo": status.build_info,
-            "configureFailPoint": status.parameters,
+            "configureFailPoint": self._configure_fail_point,
             "connPoolStats": status.parameters,
             "connectionStatus": self._connection_status,
             "count": passing.count,
@@ -101,15 +109,27 @@ class Dispatch:
             "setParameter": status.parameters,
             "shardCollection": ddl.shard_collection,
             "split": ddl.split,
-            "waitForFailPoint": status.parameters,
+            "waitForFailPoint": self._wait_for_fail_point,
         }
 
     async def answer(self, client: Client, message: Message) -> bytes:
         """The reply, framed. Raises what `error` turns into a reply."""
+        if not self.fail_command.armed:
+            return await self._answer(client, message)
+        document = message.document()
+        await self.fail_command.before(client, document)
+        try:
+            reply = await self._answer(client, message)
+        except Exception as error:
+            reply = self.error(error, message, message.request_id)
+        added = await self.fail_command.after(client, document)
+        return self._reply({**decode(Message(reply).body), **added}, message) if added else reply
+
+    async def _answer(self, client: Client, message: Message) -> bytes:
         command = message.command
         self._counts.commands[command] += 1
         if command in _HELLO:
-            return self._hello(client, message)
+            return await self._hello(client, message)
         if message.op == OP_QUERY:
             raise RouterError(352, "UnsupportedOpQueryCommand", f"{command!r} came as OP_QUERY; send OP_MSG")
         refusal = refusals.common(message)
@@ -134,14 +154,27 @@ class Dispatch:
             return encode_op_reply(document, response_to=request_id)
         return encode_reply(document, request_id, self._members.monitor.cluster_time())
 
-    def _reply(self, document: Mapping[str, Any], message: Message) -> bytes:
-        return encode_reply(document, message.request_id, self._members.monitor.cluster_time())
+    def _reply(self, document: Mapping[str, Any], message: Message, *, flags: int = 0) -> bytes:
+        return encode_reply(document, message.request_id, self._members.monitor.cluster_time(), flags=flags)
 
-    def _hello(self, client: Client, message: Message) -> bytes:
-        document = handshake.hello(decode(message.body), legacy=message.command != "hello", connection_id=client.number)
+    async def _hello(self, client: Client, message: Message) -> bytes:
+        """At once, or after the time it may wait; streamed where the client lets it be."""
+        command = decode(message.body)
+        client.app_name = client.app_name or handshake.app_name(command)
+        seconds = handshake.seconds_to_wait(command, self._topology_version)
+        if seconds:
+            await asyncio.sleep(seconds)
+        document = handshake.hello(
+            command,
+            legacy=message.command != "hello",
+            connection_id=client.number,
+            version=self._topology_version,
+        )
         if message.op == OP_QUERY:
             return encode_op_reply(document, response_to=message.request_id)
-        return self._reply(document, message)
+        # Not where the client knows another process: it has to ask again with the version it learns now.
+        streamed = seconds and message.flags & EXHAUST_ALLOWED
+        return self._reply(document, message, flags=MORE_TO_COME if streamed else 0)
 
     # reads, writes, cursors
 
@@ -190,6 +223,23 @@ class Dispatch:
             "cursorsUnknown": [],
             "ok": 1.0,
         }
+
+    # fail points
+
+    async def _configure_fail_point(self, command: Mapping[str, Any]) -> Mapping[str, Any]:
+        await self._own_fail_point(command)
+        return self.fail_command.configure(command)
+
+    async def _wait_for_fail_point(self, command: Mapping[str, Any]) -> Mapping[str, Any]:
+        await self._own_fail_point(command)
+        return await self.fail_command.wait(command)
+
+    async def _own_fail_point(self, command: Mapping[str, Any]) -> None:
+        name, value = next(iter(command.items()))
+        if command["$db"] != "admin":
+            raise RouterError(13, "Unauthorized", f"{name} may only be run against the admin database.")
+        if value != fail_command.NAME:
+            raise refusals.fail_point(value, await self._members.all_hosts())
 
     # small answers
 

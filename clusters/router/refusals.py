@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from clusters.router.errors import RouterError
@@ -68,6 +69,16 @@ def unknown(command: str) -> RouterError:
         "CommandNotFound",
         f"the stand-in router does not do {command!r}: it is used only where no mongos is found;"
         " set MONGODB_BINARIES to a release that has one",
+    )
+
+
+def fail_point(name: Any, hosts: Sequence[tuple[str, str]]) -> RouterError:
+    """The router has no server's code to fail in, but for `failCommand`."""
+    members = ", ".join(f"{host} ({shard})" for shard, host in hosts)
+    return RouterError(
+        266,
+        "FailPointSetFailed",
+        f"of the fail points the stand-in router has failCommand, found {name!r}; set it on the members: {members}",
     )
 
 

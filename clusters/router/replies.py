@@ -26,13 +26,15 @@ _TAIL: Final = len(_OPERATION_TIME) + 8 + 1
 _INTERNAL: Final = frozenset(("$configTime", "$topologyTime", "lastCommittedOpTime", "$gleStats"))
 
 
-def encode_reply(document: Mapping[str, Any], response_to: int, cluster_time: Mapping[str, Any] | None) -> bytes:
+def encode_reply(
+    document: Mapping[str, Any], response_to: int, cluster_time: Mapping[str, Any] | None, *, flags: int = 0
+) -> bytes:
     """The reply to request `response_to`. `cluster_time` is used where the document brings none."""
     answer = {name: value for name, value in document.items() if name not in _INTERNAL}
     if cluster_time is not None and "$clusterTime" not in answer:
         answer["$clusterTime"] = cluster_time
         answer.setdefault("operationTime", cluster_time["clusterTime"])
-    return encode_body(encode_document(answer), request_id=next_request_id(), response_to=response_to)
+    return encode_body(encode_document(answer), request_id=next_request_id(), response_to=response_to, flags=flags)
 
 
 def error_document(error: Exception) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from clusters.router.change_stream import ChangeStreams
 from clusters.router.current_op import CurrentOp
 from clusters.router.ddl import Ddl
 from clusters.router.dispatch import Dispatch
+from clusters.router.fail_command import FailCommand
 from clusters.router.listings import Listings
 from clusters.router.members import Members
 from clusters.router.monitor import Monitor
@@ -63,6 +64,7 @@ class Router:
             CurrentOp(members, self._host, self._clients, self._streams.table, settings.listen),
             Status(members, self._host, self._counts, self._clients, settings.listen),
             self._counts,
+            FailCommand(settings.seed),
         )
         self._server: asyncio.Server | None = None
         self._reaper: asyncio.Task[None] | None = None

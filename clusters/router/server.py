@@ -28,7 +28,9 @@ from clusters.wire.message import (
 
 log = logging.getLogger("mongofault.router")
 
-READS: Final = frozenset(("find", "aggregate", "getMore", "count", "distinct", "hello", "ping"))
+READS: Final = frozenset(
+    ("find", "aggregate", "getMore", "count", "distinct", "hello", "isMaster", "ismaster", "ping", "waitForFailPoint")
+)
 """Ended when their client goes away, as a server does; any other command runs to its end."""
 
 SPOKEN: Final = frozenset((OP_MSG, OP_QUERY, OP_COMPRESSED))
@@ -39,6 +41,16 @@ _numbers = itertools.count(1)
 COMPRESSED: Final = RouterError(
     115, "CommandNotSupported", "the stand-in router speaks no compression; connect without `compressors`"
 )
+
+
+def more_to_come(reply: bytes) -> bool:
+    """Whether the reply announces another one, which the client will not ask for (exhaust)."""
+    return HEADER.unpack_from(reply)[3] == OP_MSG and bool(reply[16] & MORE_TO_COME)
+
+
+def again(raw: bytes, reply: bytes) -> bytes:
+    """The same request once more, as if asked with the id of the last reply: so a server streams."""
+    return raw[:4] + reply[4:8] + raw[8:]
 
 
 class Answers(Protocol):
@@ -57,6 +69,8 @@ class Client(asyncio.BufferedProtocol):
     def __init__(self, router: Answers, clients: set[Client]) -> None:
         self.number = next(_numbers)
         self.peer = ""
+        self.app_name = ""
+        """As its first hello gave it."""
         self.message: Message | None = None
         """The command that runs now, and since when (monotonic)."""
         self.since = 0.0
@@ -140,6 +154,8 @@ class Client(asyncio.BufferedProtocol):
             if reply and not self._gone:
                 assert self._transport is not None
                 self._transport.write(reply)
+                if more_to_come(reply):
+                    self._queue.appendleft(again(raw, reply))
                 if not self._writable.is_set():
                     await self._writable.wait()
 

@@ -14,7 +14,7 @@ from clusters.router.catalog import STALE
 from clusters.router.errors import RouterError
 from clusters.router.forbidden import as_itself, to_cluster_form
 from clusters.router.rewrite import failed
-from clusters.wire.connection import CommandFailed, ConnectionLost
+from clusters.wire.connection import CommandFailed, Connection, ConnectionLost
 from clusters.wire.message import Message, decode, encode, next_request_id
 from clusters.wire.pool import Pool
 
@@ -34,7 +34,7 @@ COMPUTED: Final = frozenset(
 
 
 class RouterHost:
-    """The router host at `host`. Waits until it is up and told of its cluster before the first command."""
+    """The router host at `host`. Waits until it is up and told of its cluster, at first and after each new start."""
 
     def __init__(self, host: str) -> None:
         self.host = host
@@ -44,14 +44,12 @@ class RouterHost:
     async def pass_on(self, message: Message, opened: Container[int]) -> Message:
         """The reply to the message in its cluster form. Raises Forbidden, RouterError 6 or 203, ConnectionLost."""
         raw = to_cluster_form(message, opened)
-        if not self._ready:
-            await self._until_ready()
-        reply = await self._pool.request(raw)
+        reply = await self._request(raw)
         if message.command == "aggregate" and failed(reply.body) and not any(one in raw for one in _WRITES):
             give_up = time.monotonic() + STALE_DEADLINE
             while decode(reply.body).get("code") in STALE and time.monotonic() < give_up:
                 await self._refresh(message)
-                reply = await self._pool.request(raw)
+                reply = await self._request(raw)
         return reply
 
     async def run(self, database: str, document: Mapping[str, Any], opened: Container[int] = ()) -> dict[str, Any]:
@@ -111,14 +109,50 @@ class RouterHost:
             raise CommandFailed(self.host, message.command, answer)
         return answer
 
+    async def _request(self, raw: bytes) -> Message:
+        """The reply. Where the host is being started again it is waited for, as long as nothing was sent to it."""
+        give_up = time.monotonic() + READY_DEADLINE
+        while True:
+            if not self._ready:
+                await self._until_ready()
+            try:
+                connection = await self._pool.acquire()
+            except ConnectionLost:
+                if time.monotonic() > give_up:
+                    raise
+                self._ready = False
+                continue
+            try:
+                if self._primary(connection):
+                    return await connection.request(raw)
+                self._ready = False
+            finally:
+                self._pool.release(connection)
+
+    def _primary(self, connection: Connection) -> bool:
+        """Whether the host was the primary of its set when this connection was made; closed if not.
+
+        A mongod just started is a secondary for a moment, and answers cluster commands with errors of a member's,
+        on which a driver takes the router for gone.
+        """
+        if connection.hello.get("isWritablePrimary"):
+            return True
+        connection.close()
+        return False
+
+    async def _serves(self) -> bool:
+        message = Message(encode({"shardingState": 1, "$db": "admin"}, request_id=next_request_id()))
+        async with asyncio.timeout(READY_DEADLINE), self._pool.connection() as connection:
+            state = self._checked(message, await connection.request(as_itself(message)))
+            return self._primary(connection) and bool(state.get("enabled"))
+
     async def _until_ready(self) -> None:
         give_up = time.monotonic() + READY_DEADLINE
         found = "nothing yet"
         while not self._ready:
             try:
-                state = await self.ask("admin", {"shardingState": 1}, deadline=READY_DEADLINE)
-                self._ready = bool(state.get("enabled"))
-                found = "a mongod that was not told of its cluster (_addShard)"
+                self._ready = await self._serves()
+                found = "a mongod that is no primary, or was not told of its cluster (_addShard)"
             except (ConnectionLost, TimeoutError, CommandFailed) as error:
                 found = str(error)
             if not self._ready:

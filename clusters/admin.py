@@ -185,7 +185,8 @@ async def attach_router_host(config: Connection, host: Connection, connection_st
     """Make a one-node set serve `cluster*` commands without being a shard.
 
     Told a shard identity but never added by `_configsvrAddShard` it gets no chunk and no database and stays out of
-    listShards (measured on 6.0.5).
+    listShards (measured on 6.0.5). Never added, it also stays at the feature version of the release before, in which
+    its in-process router takes no sharded collection in a `$lookup`; that is raised here.
     """
     reply = await config.command("config", {"find": "version", "limit": 1}, deadline=10)
     (version,) = reply["cursor"]["firstBatch"]
@@ -195,6 +196,7 @@ async def attach_router_host(config: Connection, host: Connection, connection_st
         "configsvrConnectionString": connection_string,
     }
     await host.command("admin", {"_addShard": 1, "shardIdentity": identity}, deadline=30)
+    await host.command("admin", {"setFeatureCompatibilityVersion": "6.0"}, deadline=30)
 
 
 async def fail_points_off(member: Connection, names: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from clusters import admin
 from clusters.cluster import data_members, of_set, primary_of
 from clusters.local import LocalCluster
 from clusters.member import Member
-from clusters.router.change_stream import ChangeStreams
+from clusters.router.change_stream import ChangeStreams, IdleLimits
 from clusters.router.monitor import Monitor
 from clusters.wire.connection import Connection
 from clusters.wire.pool import Pools
@@ -141,7 +141,7 @@ class Room:
 
 
 @asynccontextmanager
-async def room(orders: Orders) -> AsyncIterator[Room]:
+async def room(orders: Orders, limits: IdleLimits | None = None) -> AsyncIterator[Room]:
     cluster = orders.cluster
     monitor = Monitor(seed=0)
     await monitor.start()
@@ -152,7 +152,11 @@ async def room(orders: Orders) -> AsyncIterator[Room]:
         return {one.name: one.name for one in cluster.topology.shards}
 
     pools = Pools(internal=True)
-    streams = ChangeStreams(monitor, pools, shards)
+
+    async def is_sharded(_namespace: str) -> bool:
+        return True
+
+    streams = ChangeStreams(monitor, pools, shards, is_sharded, limits or IdleLimits())
     try:
         yield Room(streams, monitor, orders)
     finally:

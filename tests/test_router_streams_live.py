@@ -218,9 +218,3 @@ async def test_closing_the_stream_frees_the_cursors_of_the_shards(orders: Orders
         return not await cursors_of(orders.cluster, orders.name)
 
     await until(freed, "the shard cursors are gone")
-
-
-async def test_a_stream_on_a_database_is_refused_in_one_line(orders: Orders) -> None:
-    with pytest.raises(OperationFailure, match=r"stand-in router.*watch a collection"):
-        async with await orders.client[DATABASE].watch():
-            pass

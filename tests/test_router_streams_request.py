@@ -34,23 +34,45 @@ def aggregate(options: dict[str, Any] | None = None, *stages: dict[str, Any], **
     }
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ({**aggregate(), "aggregate": 1}, "on a database or on the whole cluster"),
-        (aggregate({"fullDocument": "required"}), "fullDocument 'required'"),
-        (aggregate({"fullDocument": "whenAvailable"}), "fullDocument 'whenAvailable'"),
-        (aggregate({"fullDocumentBeforeChange": "whenAvailable"}), "fullDocumentBeforeChange 'whenAvailable'"),
-        (aggregate(**{"$readPreference": {"mode": "secondary", "maxStalenessSeconds": 120}}), "maxStalenessSeconds"),
-    ],
-)
-def test_what_is_not_built_is_refused_in_one_line_that_names_the_stand_in(command: dict[str, Any], said: str) -> None:
-    with pytest.raises(RouterError) as refused:
-        StreamRequest.of(command)
-    assert said in str(refused.value)
-    assert "stand-in router" in str(refused.value)
+def test_a_read_preference_that_is_not_built_is_refused_in_one_line_that_names_the_stand_in() -> None:
+    with pytest.raises(RouterError, match=r"maxStalenessSeconds.*stand-in router") as refused:
+        StreamRequest.of(aggregate(**{"$readPreference": {"mode": "secondary", "maxStalenessSeconds": 120}}))
     assert "\n" not in str(refused.value)
     assert refused.value.code == 238
+
+
+def test_what_the_router_does_not_know_is_left_for_a_shard_to_judge() -> None:
+    asked = StreamRequest.of(aggregate({"fullDocument": "nonsense"}, nonsense=1, collation={"locale": "fr"}))
+    command = asked.shard_command(None)
+    assert (command["nonsense"], command["collation"]) == (1, {"locale": "fr"})
+    assert command["pipeline"][0]["$changeStream"] == {"fullDocument": "nonsense"}
+
+
+def test_a_client_cannot_name_its_aggregate_one_of_a_router() -> None:
+    command = StreamRequest.of(aggregate(fromMongos=False, needsMerge=False, writeConcern={"w": 5})).shard_command(None)
+    assert (command["fromMongos"], command["needsMerge"], command["writeConcern"]) == (True, True, {"w": 1})
+
+
+def test_the_pre_image_is_asked_for_before_the_post_image_that_is_made_from_it() -> None:
+    options = {"fullDocument": "required", "fullDocumentBeforeChange": "whenAvailable"}
+    stages = StreamRequest.of(aggregate(options)).shard_command(None)["pipeline"]
+    assert stages[2:] == [
+        {"$_internalChangeStreamAddPreImage": {"fullDocumentBeforeChange": "whenAvailable"}},
+        {"$_internalChangeStreamAddPostImage": {"fullDocument": "required"}},
+    ]
+
+
+@pytest.mark.parametrize("database", ["app", "admin"])
+def test_a_stream_without_a_collection_goes_to_the_database_under_its_collectionless_name(database: str) -> None:
+    request = StreamRequest.of({**aggregate({"resumeAfter": HIGH_WATER}), "aggregate": 1, "$db": database})
+    assert request.namespace == f"{database}.$cmd.aggregate"
+    assert request.shard_command(None)["aggregate"] == 1
+
+
+def test_a_start_of_the_routers_own_replaces_the_clients() -> None:
+    asked = StreamRequest.of(aggregate({"resumeAfter": HIGH_WATER, "fullDocument": "updateLookup"}))
+    options = asked.shard_command(Timestamp(5, 6))["pipeline"][0]["$changeStream"]
+    assert options == {"fullDocument": "updateLookup", "startAtOperationTime": Timestamp(5, 6)}
 
 
 def test_a_shard_is_asked_for_its_lookup_before_the_stages_of_the_user() -> None:

@@ -14,7 +14,6 @@ from pymongo.read_preferences import Secondary
 from clusters.cluster import data_members
 from clusters.local import LocalCluster
 from clusters.member import Member
-from clusters.router import change_stream
 from clusters.router.errors import RouterError
 from router_streams_parts import (
     DATABASE,
@@ -197,16 +196,6 @@ async def test_a_get_more_on_a_cursor_that_is_not_free_not_ours_or_not_there_is_
             await inside.get_more(cursor_id, **fields)
         assert refused.value.code == code
     assert (await waiting)["nextBatch"] == []
-
-
-async def test_a_stream_nobody_reads_is_killed_after_a_while(inside: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_stream, "IDLE", 0.4)
-    cursor = await inside.open(comment={"run": "idle"})
-    for _ in range(3):
-        await asyncio.sleep(0.2)
-        await inside.get_more(cursor, maxTimeMS=1)
-    assert inside.streams.owns(cursor)
-    await until(lambda: not inside.streams.owns(cursor), "the idle stream is gone", deadline=5)
 
 
 async def test_a_client_that_stops_waiting_leaves_its_stream_as_it_was(inside: Room) -> None:

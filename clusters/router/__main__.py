@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from clusters.ports import ADDRESS_IN_USE_EXIT
+from clusters.router.change_stream import CURSOR_TIMEOUT, SESSION_TIMEOUT, IdleLimits
 from clusters.router.log import configure
 from clusters.router.members import parse_set
 from clusters.router.router import Router, Settings
@@ -46,6 +47,12 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--configdb", type=_config_set, required=True, metavar="SET/HOST:PORT[,HOST:PORT]")
     parser.add_argument("--router-host", type=_address, required=True, metavar="HOST:PORT")
     parser.add_argument("--seed", type=int, default=0, help="of the random choice among members")
+    parser.add_argument(
+        "--cursor-timeout", type=float, default=CURSOR_TIMEOUT, metavar="SECONDS", help="of an idle change stream"
+    )
+    parser.add_argument(
+        "--session-timeout", type=float, default=SESSION_TIMEOUT, metavar="SECONDS", help="the same, in a session"
+    )
     parser.add_argument("--uvloop", action="store_true", help="run on uvloop, if it is installed")
     parser.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING"))
     return parser.parse_args(argv)
@@ -83,7 +90,8 @@ def _runner(uvloop: bool) -> Callable[[Coroutine[Any, Any, int]], int]:
 def main() -> None:
     options = arguments()
     configure(options.log_level)
-    settings = Settings(options.listen, options.configdb, options.router_host, options.seed)
+    limits = IdleLimits(options.cursor_timeout, options.session_timeout)
+    settings = Settings(options.listen, options.configdb, options.router_host, options.seed, limits)
     sys.exit(_runner(options.uvloop)(serve(settings)))
 
 

@@ -9,63 +9,85 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
-from clusters.router.errors import RESUMABLE, RouterError
+from bson.timestamp import Timestamp
+
+from clusters.router.errors import RouterError
 from clusters.router.monitor import Monitor
 from clusters.router.shard_cursor import ShardCursor, kill_cursors
+from clusters.router.shard_list import ShardList
 from clusters.router.stream import Stream
-from clusters.router.stream_open import Opened, open_on_shards, unreachable
-from clusters.router.stream_request import StreamRequest
-from clusters.wire.connection import ConnectionLost, DeadlinePassed
+from clusters.router.stream_fetch import StreamFetch
+from clusters.router.stream_get_more import GetMore
+from clusters.router.stream_open import Opened, open_on_shards
+from clusters.router.stream_request import COLLECTIONLESS, StreamRequest
 from clusters.wire.pool import Pools
 
-AWAIT_MS = 1000
-"""How long a getMore waits that has no maxTimeMS, and the most a shard getMore is given (as a mongos does)."""
-IDLE = 600.0
-"""Seconds without a getMore until a stream's cursors are killed (`cursorTimeoutMillis` of a mongos)."""
-NO_LIMIT = 1 << 31
+CURSOR_TIMEOUT: Final = 600.0
+"""Seconds; `cursorTimeoutMillis` of a mongos."""
+SESSION_TIMEOUT: Final = 1800.0
+"""Seconds; a session's life, `localLogicalSessionTimeoutMinutes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleLimits:
+    """Seconds without a getMore until a stream's cursors are killed: of a stream outside of any session, and in one."""
+
+    cursor: float = CURSOR_TIMEOUT
+    session: float = SESSION_TIMEOUT
 
 
 class ChangeStreams:
-    """`pools` are of internal connections. `shards` gives the cluster's shards as they are now: name -> set name.
+    """`pools` are of internal connections. `shards` gives the cluster's shards as they are now: name -> set name;
+    `is_sharded` says whether a namespace is a sharded collection.
 
-    A client that goes away leaves its cursors, as with a mongos; they are killed after IDLE.
+    A client that goes away leaves its cursors, as with a mongos; they are killed when they have been idle.
     """
 
-    def __init__(self, monitor: Monitor, pools: Pools, shards: Callable[[], Awaitable[Mapping[str, str]]]) -> None:
+    def __init__(
+        self,
+        monitor: Monitor,
+        pools: Pools,
+        shards: Callable[[], Awaitable[Mapping[str, str]]],
+        is_sharded: Callable[[str], Awaitable[bool]],
+        limits: IdleLimits,
+    ) -> None:
         self._monitor = monitor
         self._pools = pools
-        self._shards = shards
+        self._shards = ShardList(shards, monitor.cluster_time)
+        self._is_sharded = is_sharded
+        self._limits = limits
+        self._fetch = StreamFetch(monitor, self._shards, self._join)
         self._streams: dict[int, Stream] = {}
         self._background: set[asyncio.Task[None]] = set()
 
     async def open(self, command: dict[str, Any]) -> dict[str, Any]:
-        """The reply to an aggregate that begins with $changeStream; its first batch is always empty.
+        """The reply to an aggregate that begins with $changeStream; its first batch is always empty, as a mongos's is.
 
         Raises RouterError or CommandFailed.
         """
         request = StreamRequest.of(command)
+        sharded = request.collection != COLLECTIONLESS and await self._is_sharded(request.namespace)
         opened: Opened = {}
         try:
-            await open_on_shards(self._monitor, self._pools, await self._shards(), request, opened)
+            await open_on_shards(self._monitor, self._pools, await self._shards.now(), request, opened)
         except BaseException:
             self._spawn(self._discard([cursor for cursor, _batch in opened.values()]))
             raise
         cursor_id = random.getrandbits(62) + 1
-        stream = self._streams[cursor_id] = Stream(request, opened)
+        stream = self._streams[cursor_id] = Stream(request, opened, told_of_shards=sharded)
         self._rest(cursor_id, stream)
         return stream.reply(cursor_id, "firstBatch", ())
 
     async def get_more(self, command: dict[str, Any]) -> dict[str, Any]:
         """At least one event, or an empty batch after maxTimeMS. Raises RouterError or CommandFailed."""
         cursor_id = int(command["getMore"])
-        stream = self._checked(cursor_id, command)
+        stream, asked = self._checked(cursor_id, command)
         stream.in_use = True
-        if stream.idle is not None:
-            stream.idle.cancel()
         try:
-            events = await self._next_batch(stream, command)
+            events = await self._fetch.next_batch(stream, asked)
         except Exception:
             self._spawn(self._finish([cursor_id]))
             raise
@@ -108,78 +130,28 @@ class ChangeStreams:
         await self._finish(list(self._streams))
         await asyncio.gather(*self._background, return_exceptions=True)
 
-    # delivering
-
-    def _checked(self, cursor_id: int, command: Mapping[str, Any]) -> Stream:
+    def _checked(self, cursor_id: int, command: Mapping[str, Any]) -> tuple[Stream, GetMore]:
         stream = self._streams.get(cursor_id)
         if stream is None:
             raise RouterError(43, "CursorNotFound", f"cursor id {cursor_id} not found; it was killed or timed out")
-        asked = f"{command.get('$db')}.{command.get('collection')}"
-        if asked != stream.request.namespace:
-            raise RouterError(
-                13, "Unauthorized", f"cursor id {cursor_id} is on {stream.request.namespace}, getMore asks for {asked}"
-            )
+        asked = GetMore.of(command, stream.request)
         if stream.in_use:
             raise RouterError(12051, "CursorInUse", f"cursor id {cursor_id} is in use by another getMore")
-        return stream
+        return stream, asked
 
-    async def _next_batch(self, stream: Stream, command: Mapping[str, Any]) -> list[bytes]:
-        clock = asyncio.get_running_loop().time
-        wait_ms = int(command.get("maxTimeMS") or AWAIT_MS)
-        until = clock() + wait_ms / 1000
-        limit = int(command.get("batchSize") or NO_LIMIT)
-        fields = stream.request.get_more_fields(command.get("comment"))
-        while True:
-            if stream.failure is not None:
-                raise stream.failure
-            if stream.new_shard:
-                await self._check_shards(stream)
-            events = stream.take(limit)
-            if events or stream.merge.ended or clock() >= until:
-                return events
-            stream.progress.clear()
-            for shard in stream.merge.starving():
-                # One that has not returned stays outstanding, however many getMores of the client pass.
-                if shard not in stream.fetches:
-                    stream.fetches[shard] = asyncio.create_task(
-                        self._fetch(stream, stream.cursors[shard], min(wait_ms, AWAIT_MS), fields)
-                    )
-            try:
-                async with asyncio.timeout_at(until):
-                    await stream.progress.wait()
-            except TimeoutError:
-                pass
-
-    async def _fetch(self, stream: Stream, cursor: ShardCursor, max_time_ms: int, fields: Mapping[str, Any]) -> None:
+    async def _join(self, stream: Stream, shards: Mapping[str, str], start: Timestamp) -> None:
+        """Cursors on shards that are new since the stream was opened."""
+        opened: Opened = {}
         try:
-            batch = await cursor.get_more(max_time_ms, fields)
-            self._monitor.note_cluster_time(batch.cluster_time)
-            stream.arrived(cursor.shard, batch)
-        except (ConnectionLost, DeadlinePassed) as error:
-            # Not where the stream was killed: then the connection was closed here, and the member is well.
-            if stream.failure is None:
-                stream.fail(unreachable(self._monitor, cursor.host, f"a getMore on shard {cursor.shard}", error))
-        except Exception as error:  # whatever it is, the client's getMore has to end with it
-            stream.fail(error)
-        finally:
-            del stream.fetches[cursor.shard]
-
-    async def _check_shards(self, stream: Stream) -> None:
-        """A chunk went to a shard that had none. One that this stream has no cursor on cannot be added: resume."""
-        try:
-            unknown = set(await self._shards()) - set(stream.cursors)
-        except (ConnectionLost, DeadlinePassed) as error:
-            raise RouterError(
-                6, "HostUnreachable", f"the list of shards cannot be read: {error}", [RESUMABLE]
-            ) from None
-        if unknown:
-            raise RouterError(
-                6,
-                "HostUnreachable",
-                f"shard {', '.join(sorted(unknown))} is new since the stream was opened; resume to have it included",
-                [RESUMABLE],
-            )
-        stream.new_shard = False
+            await open_on_shards(self._monitor, self._pools, shards, stream.request, opened, start)
+        except BaseException:
+            self._spawn(self._discard([cursor for cursor, _batch in opened.values()]))
+            raise
+        stream.join(opened)
+        if stream.failure is not None:
+            # Killed meanwhile, when these were not there yet.
+            self._spawn(self._discard([cursor for cursor, _batch in opened.values()]))
+            raise stream.failure
 
     # ending
 
@@ -204,9 +176,25 @@ class ChangeStreams:
                 one.release()
 
     def _rest(self, cursor_id: int, stream: Stream) -> None:
-        """From now on the stream is idle, if it is still there."""
-        if cursor_id in self._streams:
-            stream.idle = asyncio.get_running_loop().call_later(IDLE, lambda: self._spawn(self._finish([cursor_id])))
+        """From now on the stream is idle. One timer a stream, moved on when it rings: getMores are many."""
+        loop = asyncio.get_running_loop()
+        stream.used = loop.time()
+        if stream.idle is None:
+            self._wind(cursor_id, stream)
+
+    def _wind(self, cursor_id: int, stream: Stream) -> None:
+        limit = self._limits.cursor if stream.request.lsid is None else self._limits.session
+        ring = asyncio.get_running_loop().time() if stream.in_use else stream.used
+        stream.idle = asyncio.get_running_loop().call_at(ring + limit, self._rang, cursor_id, limit)
+
+    def _rang(self, cursor_id: int, limit: float) -> None:
+        stream = self._streams.get(cursor_id)
+        if stream is None:
+            return
+        if stream.in_use or asyncio.get_running_loop().time() - stream.used < limit:
+            self._wind(cursor_id, stream)
+        else:
+            self._spawn(self._finish([cursor_id]))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """What the client need not wait for; `close` does."""

@@ -98,6 +98,9 @@ class Members:
 
     async def _config_find(self, find: Mapping[str, Any]) -> list[dict[str, Any]]:
         host = await self.primary_of(CONFIG_SHARD)
+        known = self.monitor.cluster_time()
+        if known is not None:
+            find = {**find, "$clusterTime": known}
         try:
             async with self.plain.to(host).connection() as connection:
                 reply = await connection.command("config", find, deadline=COMMAND_DEADLINE)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bson.timestamp import Timestamp
+
 Token = Mapping[str, Any]
 """A resume token, `{_data: <hex>}`; perhaps with `_typeBits`, which take no part in the order."""
 
@@ -17,6 +19,11 @@ Token = Mapping[str, Any]
 def key(token: Token) -> str:
     """What tokens are ordered by: the hex is a KeyString, so it sorts as the server sorts."""
     return str(token["_data"])
+
+
+def time_of(key: str) -> Timestamp:
+    """The cluster time a token begins with, behind the byte 0x82 that says its type."""
+    return Timestamp(int(key[2:10], 16), int(key[10:18], 16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,10 @@ class Merge:
         self._mark: Token = self._least().token
         self.ended = False
         """A shard's stream has ended (invalidate), and everything before that was given out."""
+
+    def join(self, shard: str, token: Token) -> None:
+        """One more shard; `token` is its first. It has no event that lies before what was given out already."""
+        self._shards[shard] = _Shard(token, key(token))
 
     def add(self, shard: str, events: Iterable[Event], token: Token, *, ended: bool = False) -> None:
         """A batch of a shard and its postBatchResumeToken; `ended`: the shard has closed its cursor."""
@@ -86,6 +97,14 @@ class Merge:
     def resume_token(self) -> Token:
         """The client's postBatchResumeToken: resuming from it neither loses nor doubles an event."""
         return self._mark
+
+    def ready(self) -> bool:
+        """Whether there is something to take."""
+        return not self.ended and self._next() is not None
+
+    def horizon(self) -> Timestamp:
+        """No event that can be taken now, and no resume token after that, has a later cluster time."""
+        return time_of(self._least().promise)
 
     def _least(self) -> _Shard:
         return min(self._shards.values(), key=lambda one: one.promise)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from clusters.router.catalog import Catalog
-from clusters.router.change_stream import ChangeStreams
+from clusters.router.change_stream import ChangeStreams, IdleLimits
 from clusters.router.current_op import CurrentOp
 from clusters.router.ddl import Ddl
 from clusters.router.dispatch import Dispatch
@@ -31,12 +31,16 @@ CLOSE_DEADLINE: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`listen` and `router_host` are HOST:PORT, `configdb` is SET/HOST:PORT,..; `seed` fixes the random choices."""
+    """`listen` and `router_host` are HOST:PORT, `configdb` is SET/HOST:PORT,..; `seed` fixes the random choices.
+
+    `idle_limits` are of change streams.
+    """
 
     listen: str
     configdb: str
     router_host: str
     seed: int = 0
+    idle_limits: IdleLimits = field(default_factory=IdleLimits)
 
 
 class Router:
@@ -53,7 +57,11 @@ class Router:
         members = Members(self._monitor, self._internal, self._plain, settings.configdb)
         catalog = Catalog(members)
         self._passing = Passing(self._host, self._plain)
-        self._streams = ChangeStreams(self._monitor, self._internal, members.shards)
+
+        async def is_sharded(namespace: str) -> bool:
+            return await catalog.table(namespace) is not None
+
+        self._streams = ChangeStreams(self._monitor, self._internal, members.shards, is_sharded, settings.idle_limits)
         self._dispatch = Dispatch(
             members,
             self._passing,

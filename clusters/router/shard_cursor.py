@@ -93,13 +93,15 @@ class ShardCursor:
 
     @classmethod
     async def open(
-        cls, pools: Pools, shard: str, host: str, database: str, command: Mapping[str, Any]
+        cls, pools: Pools, shard: str, host: str, namespace: tuple[str, str], command: Mapping[str, Any]
     ) -> tuple[ShardCursor, Batch]:
-        """Raises CommandFailed, ConnectionLost, or DeadlinePassed where the connection's handshake got no answer."""
+        """`namespace` is the cursor's database and collection, as its getMores name them.
+
+        Raises CommandFailed, ConnectionLost, or DeadlinePassed where the connection's handshake got no answer."""
         connection = await pools.to(host).acquire()
         try:
-            self = cls(pools, shard, connection, (database, str(command["aggregate"])))
-            message = await connection.request(encode({**command, "$db": database}, request_id=next_request_id()))
+            self = cls(pools, shard, connection, namespace)
+            message = await connection.request(encode({**command, "$db": namespace[0]}, request_id=next_request_id()))
             batch = parse_batch(host, "aggregate", message.body)
         except BaseException:
             pools.to(host).release(connection)

@@ -18,16 +18,24 @@ from clusters.router.merge import Event, Merge
 from clusters.router.shard_cursor import Batch, ShardCursor
 from clusters.router.stream_request import StreamRequest
 
-MAX_BATCH_BYTES = 16_000_000
+MAX_BATCH_BYTES = 16 * 1024 * 1024
+"""Of events in one reply, as a server has it; one event alone may be larger."""
 
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 
 
 class Stream:
-    """`progress` is set whenever a shard has answered or the stream has failed. `fetches` are the getMores sent."""
+    """`progress` is set whenever a shard has answered or the stream has failed. `fetches` are the getMores sent.
 
-    def __init__(self, request: StreamRequest, cursors: Mapping[str, tuple[ShardCursor, Batch]]) -> None:
+    `told_of_shards`: the collection is sharded, so that it comes to a new shard only by a chunk, and the donor's stream
+    tells (`new_shard`). Any other stream has to look at the list of shards before it gives anything out.
+    """
+
+    def __init__(
+        self, request: StreamRequest, cursors: Mapping[str, tuple[ShardCursor, Batch]], *, told_of_shards: bool
+    ) -> None:
         self.request = request
+        self.told_of_shards = told_of_shards
         self.cursors = {name: cursor for name, (cursor, _batch) in cursors.items()}
         self.merge = Merge({name: batch.token for name, (_cursor, batch) in cursors.items()})
         self.fetches: dict[str, asyncio.Task[None]] = {}
@@ -35,8 +43,16 @@ class Stream:
         self.failure: Exception | None = None
         self.new_shard = False
         self.in_use = False
+        self.used = 0.0
+        """The event loop's time of the last getMore's end."""
         self.idle: asyncio.TimerHandle | None = None
         self._resume_key = request.resume_key
+
+    def join(self, cursors: Mapping[str, tuple[ShardCursor, Batch]]) -> None:
+        """Cursors on shards that are new since the stream was opened."""
+        for name, (cursor, batch) in cursors.items():
+            self.cursors[name] = cursor
+            self.merge.join(name, batch.token)
 
     def arrived(self, shard: str, batch: Batch) -> None:
         self.new_shard |= batch.new_shard

@@ -29,16 +29,24 @@ Opened = dict[str, tuple[ShardCursor, Batch]]
 
 
 async def open_on_shards(
-    monitor: Monitor, pools: Pools, shards: Mapping[str, str], request: StreamRequest, opened: Opened
+    monitor: Monitor,
+    pools: Pools,
+    shards: Mapping[str, str],
+    request: StreamRequest,
+    opened: Opened,
+    start: Timestamp | None = None,
 ) -> None:
     """Open a cursor on each shard (name -> set name) and put it into `opened`, which the caller must clear on failure.
+
+    They begin at `start` if that is given, else where the client said, else with what is written from now on.
 
     Raises RouterError or CommandFailed. Bounded only where no member is found or no handshake is answered: an
     aggregate that a frozen member does not answer waits as it does behind a mongos.
     """
     if not shards:
         raise RouterError(70, "ShardNotFound", "the cluster has no shards; add one with addShard")
-    start = None if request.has_start else await _common_start(monitor, pools, shards.values())
+    if start is None and not request.has_start:
+        start = await _common_start(monitor, pools, shards.values())
     command = request.shard_command(start)
     try:
         async with asyncio.TaskGroup() as group:
@@ -94,7 +102,8 @@ async def _open(
     for attempt in range(1, OPEN_ATTEMPTS + 1):
         host = await monitor.select(set_name, request.read_preference, deadline=FIND_DEADLINE)
         try:
-            opened[shard] = await ShardCursor.open(pools, shard, host, request.database, command)
+            namespace = (request.database, request.collection)
+            opened[shard] = await ShardCursor.open(pools, shard, host, namespace, command)
             return
         except (ConnectionLost, DeadlinePassed) as error:
             lost = unreachable(monitor, host, "the aggregate of a change stream", error)

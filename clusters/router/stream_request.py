@@ -1,13 +1,13 @@
 """A client's aggregate with $changeStream, checked, and the aggregate each shard gets for it. Pure.
 
-Says in one line what the stand-in router does not do; knows nothing of connections.
+What a shard checks in the same words is left to it. Knows nothing of connections.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from bson.timestamp import Timestamp
 
@@ -15,11 +15,19 @@ from clusters.router.errors import RouterError
 from clusters.router.merge import key
 from clusters.router.read_preference import parse
 
-_PASSED_ON = ("collation", "let", "maxTimeMS", "comment", "allowDiskUse")
+COLLECTIONLESS: Final = "$cmd.aggregate"
+"""The collection's name in the namespace of a stream on a database or on the cluster, as servers have it."""
+
+_ANSWERED_HERE: Final = frozenset(
+    ("aggregate", "pipeline", "cursor", "$db", "$clusterTime", "readConcern", "writeConcern", "$readPreference",
+     "fromMongos", "needsMerge", "apiVersion", "apiStrict", "apiDeprecationErrors")
+)  # fmt: skip
+"""Of the client's aggregate. Everything else is passed on as given: comment, collation, let, maxTimeMS, lsid, and
+what is wrong, for the shard to refuse."""
 _KIND = slice(18, 24)
 _EVENT = "2B022C"
 """In a 6.0 token's KeyString, behind the 9 bytes of the cluster time: version 1, type 128 (a high-water mark has 0)."""
-_STAND_IN = "the stand-in router (used where no mongos is found)"
+_STARTS: Final = ("resumeAfter", "startAfter", "startAtOperationTime")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,35 +42,33 @@ class StreamRequest:
     read_preference: Mapping[str, Any]
     aggregate_fields: Mapping[str, Any]
     comment: Any
+    lsid: Mapping[str, Any] | None
 
     @classmethod
     def of(cls, command: Mapping[str, Any]) -> StreamRequest:
-        """Raises RouterError for what is wrong or not built."""
-        if not isinstance(command["aggregate"], str):
-            raise _not_built("a change stream on a database or on the whole cluster", "watch a collection")
-        options: Mapping[str, Any] = command["pipeline"][0]["$changeStream"]
-        if not isinstance(options, Mapping):
-            raise RouterError(6188500, "Location6188500", f"$changeStream takes a document, got {options!r}")
-        if options.get("fullDocument", "default") not in ("default", "updateLookup"):
-            raise _not_built(f"fullDocument {options['fullDocument']!r}", "use 'default' or 'updateLookup'")
-        # Under needsMerge a shard leaves the pre-image to the router, and hands out a preImageId instead.
-        if options.get("fullDocumentBeforeChange", "off") != "off":
-            raise _not_built(
-                f"fullDocumentBeforeChange {options['fullDocumentBeforeChange']!r}", "leave it out or use 'off'"
+        """Raises RouterError."""
+        target = command["aggregate"]
+        if not isinstance(target, str) and target != 1:
+            raise RouterError(
+                9, "FailedToParse", f"'aggregate' must be a collection's name, or 1 for a database; found {target!r}"
             )
+        options: Mapping[str, Any] = command["pipeline"][0]["$changeStream"]
+        _check_cursor(command)
+        _check_options(options, command)
         read_preference = command.get("$readPreference") or {"mode": "primary"}
         parse(read_preference)
         return cls(
             database=command["$db"],
-            collection=command["aggregate"],
+            collection=target if isinstance(target, str) else COLLECTIONLESS,
             options=options,
             stages=tuple(command["pipeline"][1:]),
             read_preference=read_preference,
             aggregate_fields={
                 "readConcern": {"level": "majority", **(command.get("readConcern") or {})},
-                **{name: command[name] for name in _PASSED_ON if name in command},
+                **{name: value for name, value in command.items() if name not in _ANSWERED_HERE},
             },
             comment=command.get("comment"),
+            lsid=command.get("lsid"),
         )
 
     @property
@@ -80,23 +86,23 @@ class StreamRequest:
     @property
     def has_start(self) -> bool:
         """Whether the client said where to start."""
-        return any(name in self.options for name in ("resumeAfter", "startAfter", "startAtOperationTime"))
+        return any(name in self.options for name in _STARTS)
 
     def shard_command(self, start: Timestamp | None) -> dict[str, Any]:
-        """The aggregate for a shard; `start` is the common start where the client named none."""
-        options = dict(self.options) if start is None else {**self.options, "startAtOperationTime": start}
-        stages: list[Mapping[str, Any]] = [
-            {"$changeStream": options},
-            # Lets the router see that a chunk went to a new shard, whatever the user's stages filter.
-            {"$_internalChangeStreamCheckTopologyChange": {}},
-        ]
-        if options.get("fullDocument") == "updateLookup":
-            # needsMerge makes a 6.0 shard leave the lookup to the router; this stage brings it back, and with it the
-            # shard's own routed lookup, which is what an 8.0 shard does by itself.
-            stages.append({"$_internalChangeStreamAddPostImage": {"fullDocument": "updateLookup"}})
+        """The aggregate for a shard; `start` replaces whatever start the client named."""
+        options = dict(self.options)
+        if start is not None:
+            options = {name: value for name, value in options.items() if name not in _STARTS}
+            options["startAtOperationTime"] = start
         return {
-            "aggregate": self.collection,
-            "pipeline": [*stages, *self.stages],
+            "aggregate": 1 if self.collection == COLLECTIONLESS else self.collection,
+            "pipeline": [
+                {"$changeStream": options},
+                # Lets the router see that a chunk went to a new shard, whatever the user's stages filter.
+                {"$_internalChangeStreamCheckTopologyChange": {}},
+                *_image_stages(options),
+                *self.stages,
+            ],
             "fromMongos": True,
             "needsMerge": True,
             "cursor": {"batchSize": 0},
@@ -108,11 +114,67 @@ class StreamRequest:
     def get_more_fields(self, comment: Any) -> dict[str, Any]:
         """What each shard getMore carries; `comment` is the client getMore's own, if it has one."""
         fields: dict[str, Any] = {"$readPreference": self.read_preference}
+        if self.lsid is not None:
+            fields["lsid"] = self.lsid
         comment = self.comment if comment is None else comment
         if comment is not None:
             fields["comment"] = comment
         return fields
 
 
-def _not_built(what: str, instead: str) -> RouterError:
-    return RouterError(238, "NotImplemented", f"{what} is not built into {_STAND_IN}; {instead}, or use a mongos")
+def _image_stages(options: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """needsMerge makes a 6.0 shard leave pre- and post-images to the router (it hands out a preImageId instead).
+
+    These stages bring them back, and with updateLookup the shard's own routed lookup, which is what an 8.0 shard does
+    by itself. The pre-image first: the post-image of `required` and `whenAvailable` is made from it.
+    """
+    stages: list[Mapping[str, Any]] = []
+    before = options.get("fullDocumentBeforeChange", "off")
+    if before != "off":
+        stages.append({"$_internalChangeStreamAddPreImage": {"fullDocumentBeforeChange": before}})
+    after = options.get("fullDocument", "default")
+    if after != "default":
+        stages.append({"$_internalChangeStreamAddPostImage": {"fullDocument": after}})
+    return stages
+
+
+def _check_cursor(command: Mapping[str, Any]) -> None:
+    """Here, for a shard gets a cursor document of the router's own."""
+    cursor = command.get("cursor")
+    if cursor is None:
+        raise RouterError(9, "FailedToParse", "The 'cursor' option is required, except for aggregate with explain")
+    if not isinstance(cursor, Mapping):
+        raise RouterError(14, "TypeMismatch", f"cursor field must be an object, found {cursor!r}")
+    whole_number("cursor.batchSize", cursor.get("batchSize"))
+
+
+def _check_options(options: Any, command: Mapping[str, Any]) -> None:
+    """What a shard would let pass and a mongos does not."""
+    if not isinstance(options, Mapping):
+        raise RouterError(
+            6188500, "Location6188500", f"$changeStream must take a nested object but found: $changeStream: {options!r}"
+        )
+    if options.get("showMigrationEvents"):
+        raise RouterError(31123, "Location31123", "Change streams from mongos may not show migration events")
+    target = command["aggregate"]
+    if isinstance(target, str) and target.startswith("system.") and options.get("allowToRunOnSystemNS"):
+        raise RouterError(
+            73,
+            "InvalidNamespace",
+            f"$changeStream may not be opened on the internal {command['$db']}.{target} collection through mongos",
+        )
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A batchSize or maxTimeMS as given, 0 where it is left out. Raises RouterError as a server refuses it."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RouterError(
+            14, "TypeMismatch", f"BSON field '{name}' is the wrong type, expected a number, found {value!r}"
+        )
+    if value < 0:
+        if name.endswith("maxTimeMS"):
+            raise RouterError(2, "BadValue", f"{value} value for maxTimeMS is out of range")
+        raise RouterError(51024, "Location51024", f"BSON field '{name}' value must be >= 0, actual value '{value}'")
+    return int(value)

@@ -16,13 +16,15 @@ from hypothesis import strategies as st
 
 from bson_values import comparable, repeatedly
 from clusters.router.catalog import Table, build_table
+from clusters.router.hashing import hashed
 from clusters.router.order import document_key, value_key
+from clusters.router.query_ranges import shards_of_query
+from clusters.router.shard_key import of_query
 from clusters.router.targeting import (
     NotTargeted,
     delete_shards,
     find_and_modify_shard,
     insert_shard,
-    key_in_query,
     update_shards,
 )
 from clusters.wire.message import encode_document
@@ -53,6 +55,7 @@ REGION = table({"region": 1}, ((0,), "b"), ((100,), "c"))
 COMPOUND = table({"x": 1, "y": 1}, ((5, 5), "b"))
 NESTED = table({"a.b": 1}, ((0,), "b"))
 ONE = table({"region": 1})
+ID = table({"_id": 1}, ((100,), "b"))
 GERMAN = table({"region": 1}, (("m",), "b"), collation={"locale": "simple"}, defaultCollation={"locale": "de"})
 
 
@@ -98,27 +101,96 @@ def test_an_array_in_the_shard_key_is_refused_as_a_mongos_does(where: Table, doc
         (REGION, {}, None),
         (REGION, {"_id": 5}, None),
         (REGION, {"region": {"$gt": 5}}, None),
-        (REGION, {"region": {"$in": [5]}}, None),
+        (REGION, {"region": {"$in": [5]}}, (5,)),
+        (REGION, {"region": {"$in": [5, 6]}}, None),
+        (REGION, {"region": {"$all": [5]}}, (5,)),
+        (REGION, {"$and": [{"region": 5}, {"region": 6}]}, None),
+        (REGION, {"$or": [{"region": 5}, {"region": 6}]}, None),
         (REGION, {"region": [5]}, None),
         (REGION, {"region": Regex("^a")}, None),
-        (REGION, {"$or": [{"region": 5}]}, None),
+        (REGION, {"$or": [{"region": 5}]}, (5,)),
         (REGION, {"$nor": [{"region": 5}]}, None),
         (COMPOUND, {"x": 1}, None),
         (COMPOUND, {"y": 1, "x": 2}, (2, 1)),
         (NESTED, {"a.b": 3}, (3,)),
-        (NESTED, {"a": {"b": 3}}, None),
-        (GERMAN, {"region": "x"}, None),
-        (GERMAN, {"region": 5}, (5,)),
+        (NESTED, {"a": {"b": 3}}, (3,)),
+        (NESTED, {"a": {"c": 3}}, None),
+        (NESTED, {"a": {"b": 3}, "a.b": 3}, None),
     ],
 )
 def test_a_query_fixes_the_shard_key_by_equality_only(where: Table, query: dict[str, Any], expected: Any) -> None:
-    assert key_in_query(where, query, None) == expected
+    assert of_query(where, query) == expected
 
 
-def test_under_a_collation_a_string_names_no_shard() -> None:
-    assert key_in_query(REGION, {"region": "x"}, {"locale": "de"}) is None
-    assert key_in_query(REGION, {"region": "x"}, {"locale": "simple"}) == ("x",)
-    assert key_in_query(GERMAN, {"region": "x"}, {"locale": "simple"}) == ("x",)
+@pytest.mark.parametrize(
+    ("where", "query", "shards"),
+    [
+        (REGION, {}, "abc"),
+        (REGION, {"x": 5}, "abc"),
+        (REGION, {"region": {"$gte": 100}}, "c"),
+        (REGION, {"region": {"$gt": 99}}, "bc"),
+        (REGION, {"region": {"$lt": 0}}, "ab"),  # the end counts as included, as in a mongos
+        (REGION, {"region": {"$lt": -0.5}}, "a"),
+        (REGION, {"region": {"$gt": 5, "$lt": 9}}, "b"),
+        (REGION, {"region": {"$gt": 9, "$lt": 5}}, "a"),  # nothing matches: asked of the first
+        (REGION, {"region": {"$gt": "a"}}, "c"),
+        (REGION, {"region": {"$gte": None}}, "a"),
+        (REGION, {"region": {"$exists": False}}, "a"),
+        (REGION, {"region": {"$in": [5, 150]}}, "bc"),
+        (REGION, {"region": {"$in": [5, Regex("^a")]}}, "abc"),
+        (REGION, {"region": {"$ne": 5}}, "abc"),
+        (REGION, {"region": {"$not": {"$lt": 5}}}, "abc"),
+        (REGION, {"$or": [{"region": 5}, {"region": 50}]}, "b"),
+        (REGION, {"$or": [{"region": 5}, {"x": 1}]}, "abc"),
+        (REGION, {"$and": [{"region": {"$gt": 5}}, {"$or": [{"region": {"$lt": 9}}, {"region": 7}]}]}, "b"),
+        (COMPOUND, {"x": 4}, "a"),
+        (COMPOUND, {"x": 5}, "ab"),
+        (COMPOUND, {"x": 5, "y": {"$gt": 5}}, "b"),
+        (COMPOUND, {"x": {"$lt": 5}, "y": 7}, "ab"),
+        (COMPOUND, {"y": 1}, "ab"),
+    ],
+)
+def test_a_query_goes_to_the_shards_whose_ranges_it_touches(where: Table, query: dict[str, Any], shards: str) -> None:
+    assert shards_of_query(where, query, simple=True) == tuple(shards)
+
+
+def test_under_a_collation_a_string_names_no_shard_and_a_number_does() -> None:
+    german = {"locale": "de"}
+    for where, fields in ((REGION, {"collation": german}), (GERMAN, {})):
+        with pytest.raises(NotTargeted):
+            delete_shards(where, {"q": {"region": "x"}, "limit": 1, **fields})
+        assert len(delete_shards(where, {"q": {"region": 5}, "limit": 1, **fields})) == 1
+    for where in (REGION, GERMAN):
+        assert delete_shards(where, {"q": {"region": "x"}, "limit": 1, "collation": {"locale": "simple"}})
+    broadcast = {"q": {"_id": "x"}, "u": {"$set": {"a": 1}}}
+    assert len(update_shards(GERMAN, {**broadcast, "collation": german})) == 2  # the `_id` index has that collation
+    with pytest.raises(NotTargeted):
+        update_shards(REGION, {**broadcast, "collation": german})
+
+
+HASHED = table({"region": "hashed"}, ((0,), "b"))
+PREFIX = table({"x": 1, "y": "hashed"}, ((5, hashed(7)), "b"))
+
+
+def test_a_hashed_field_goes_by_its_hash() -> None:
+    """1 hashes above zero, -1.9 too as it hashes like -1; null below."""
+    for value in (1, -1, -1.9, None, "a", 2.5, {"a": [1]}):
+        shard = "b" if hashed(value) >= 0 else "a"
+        assert insert_shard(HASHED, encode_document({"region": value})) == shard
+        assert update_shards(HASHED, {"q": {"region": value}, "u": {"$set": {"a": 1}}}) == (shard,)
+        assert find_and_modify_shard(HASHED, {"query": {"region": value}}) == shard
+    assert insert_shard(HASHED, encode_document({"other": 1})) == ("b" if hashed(None) >= 0 else "a")
+    assert shards_of_query(HASHED, {"region": {"$gt": 1}}, simple=True) == ("a", "b")
+    assert shards_of_query(HASHED, {"region": {"$in": [1, -1]}}, simple=True) == ("b",)
+    with pytest.raises(NotTargeted, match="could not extract"):
+        update_shards(HASHED, {"q": {"region": {"$gt": 1}}, "u": {"$set": {"a": 1}}, "upsert": True})
+
+
+def test_a_hashed_field_behind_a_range_field_refines_its_points() -> None:
+    assert insert_shard(PREFIX, encode_document({"x": 5, "y": 7})) == "b"
+    assert insert_shard(PREFIX, encode_document({"x": 5, "y": None})) == ("b" if hashed(None) > hashed(7) else "a")
+    assert shards_of_query(PREFIX, {"x": {"$gt": 6}}, simple=True) == ("b",)
+    assert shards_of_query(PREFIX, {"x": 5}, simple=True) == ("a", "b")
 
 
 UPDATES: list[tuple[Table, dict[str, Any], tuple[str, ...] | int]] = [
@@ -132,6 +204,10 @@ UPDATES: list[tuple[Table, dict[str, Any], tuple[str, ...] | int]] = [
     (REGION, {"q": {"x": 1}, "u": {}}, ("a",)),
     (ONE, {"q": {"x": 1}, "u": {"$set": {"a": 1}}}, ("a",)),
     (REGION, {"q": {"region": 5}, "u": {"$set": {"a": 1}}, "upsert": True}, ("b",)),
+    (REGION, {"q": {"region": {"$gt": 100}}, "u": {"$set": {"a": 1}}}, ("c",)),
+    (REGION, {"q": {"_id": 1, "region": {"$gt": 50}}, "u": {"$set": {"a": 1}}}, ("b", "c")),
+    (COMPOUND, {"q": {"_id": 1}, "u": {"x": 5, "y": 5}}, ("b",)),
+    (ID, {"q": {"x": 1}, "u": {"_id": 100}}, ("b",)),
     (REGION, {"q": {"x": 1}, "u": {"$set": {"a": 1}}}, 72),
     (REGION, {"q": {"_id": {"$gt": 1}}, "u": {"$set": {"a": 1}}}, 72),
     (REGION, {"q": {"_id": 1}, "u": {"$set": {"a": 1}}, "upsert": True}, 61),
@@ -143,8 +219,10 @@ UPDATES: list[tuple[Table, dict[str, Any], tuple[str, ...] | int]] = [
 DELETES: list[tuple[Table, dict[str, Any], tuple[str, ...] | int]] = [
     (REGION, {"q": {"region": 5}, "limit": 1}, ("b",)),
     (REGION, {"q": {"_id": 5}, "limit": 1}, ("a", "b", "c")),
-    (ONE, {"q": {}, "limit": 1}, ("a",)),
+    (REGION, {"q": {"_id": 5, "region": {"$gt": 100}}, "limit": 1}, ("c",)),
+    (ONE, {"q": {}, "limit": 1}, 61),
     (REGION, {"q": {"x": 5}, "limit": 1}, 61),
+    (REGION, {"q": {"region": {"$gt": 100}}, "limit": 1}, 61),
     (REGION, {"q": {"region": 5}, "limit": 0}, 72),
 ]
 
@@ -169,16 +247,9 @@ def test_a_numbered_statement_goes_to_its_owner_to_all_by_id_or_nowhere(
 
 def test_find_and_modify_wants_the_shard_key_even_beside_an_id() -> None:
     assert find_and_modify_shard(REGION, {"query": {"region": 5}}) == "b"
-    with pytest.raises(NotTargeted, match=r"\{region: 1\}"):
-        find_and_modify_shard(REGION, {"query": {"_id": 5}})
-
-
-def test_a_hashed_key_is_refused_rather_than_taken_for_a_range() -> None:
-    hashed = table({"region": "hashed"}, ((0,), "b"))
-    with pytest.raises(NotTargeted, match="range key only"):
-        insert_shard(hashed, encode_document({"region": 1}))
-    with pytest.raises(NotTargeted, match="range key only"):
-        delete_shards(hashed, {"q": {"region": 1}, "limit": 1})
+    for query in ({"_id": 5}, {"region": {"$gt": 100}}, {}):
+        with pytest.raises(NotTargeted, match="must contain the shard key"):
+            find_and_modify_shard(REGION, {"query": query})
 
 
 def test_a_shard_version_is_the_highest_of_the_shards_chunks_and_zero_without_any() -> None:

@@ -64,13 +64,22 @@ class Table:
     """Shard -> the highest version of a chunk on it."""
 
     @property
+    def hashed_field(self) -> str | None:
+        """The one field of the key that chunks know by its hash."""
+        return next((name for name, kind in self.key.items() if kind == "hashed"), None)
+
+    @property
     def shards(self) -> tuple[str, ...]:
         """Those that own a chunk, in order of their first."""
         return tuple(dict.fromkeys(self.owners))
 
     def chunk_of(self, values: tuple[Any, ...]) -> int:
-        """The chunk that holds a shard key value."""
+        """The chunk that holds a shard key value; of a hashed field, its hash."""
         return max(0, bisect_right(self.lower, document_key(values)) - 1)
+
+    def bounds_of(self, chunk: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """A chunk's `min` and `max` documents."""
+        return self.bounds[chunk], self.bounds[chunk + 1] if chunk + 1 < len(self.bounds) else self.top
 
     def owner(self, values: tuple[Any, ...]) -> str:
         return self.owners[self.chunk_of(values)]

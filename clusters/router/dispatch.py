@@ -23,8 +23,10 @@ from clusters.router.passing import Passing
 from clusters.router.replies import UNKNOWN_ERROR, encode_reply, error_document, moved_document
 from clusters.router.rewrite import elements, failed, number
 from clusters.router.server import Client
+from clusters.router.sharding import Sharding
 from clusters.router.status import KIND, Counts, Status
 from clusters.router.writes import Writes
+from clusters.router.zones import Zones
 from clusters.wire.connection import CommandFailed
 from clusters.wire.message import EXHAUST_ALLOWED, MORE_TO_COME, OP_QUERY, Message, decode, encode_op_reply
 
@@ -46,6 +48,8 @@ class Dispatch:
         writes: Writes,
         streams: ChangeStreams,
         ddl: Ddl,
+        sharding: Sharding,
+        zones: Zones,
         listings: Listings,
         current_op: CurrentOp,
         status: Status,
@@ -74,6 +78,7 @@ class Dispatch:
             "listIndexes": listings.list_indexes,
         }
         self._documents: dict[str, _Document] = {
+            "addShardToZone": zones.command,
             "balancerStart": ddl.balancer,
             "balancerStatus": ddl.balancer,
             "balancerStop": ddl.balancer,
@@ -102,13 +107,15 @@ class Dispatch:
             "listDatabases": listings.list_databases,
             "listShards": listings.list_shards,
             "mongofaultRouterStatus": self._router_status,
-            "moveChunk": ddl.move_chunk,
-            "moveRange": ddl.move_range,
+            "moveChunk": sharding.move_chunk,
+            "moveRange": sharding.move_range,
             "ping": self._ok,
+            "removeShardFromZone": zones.command,
             "serverStatus": status.server_status,
             "setParameter": status.parameters,
-            "shardCollection": ddl.shard_collection,
-            "split": ddl.split,
+            "shardCollection": sharding.shard_collection,
+            "split": sharding.split,
+            "updateZoneKeyRange": zones.command,
             "waitForFailPoint": self._wait_for_fail_point,
         }
 

@@ -19,8 +19,10 @@ from clusters.router.monitor import Monitor
 from clusters.router.passing import Passing
 from clusters.router.router_host import RouterHost
 from clusters.router.server import Client
+from clusters.router.sharding import Sharding
 from clusters.router.status import Counts, Status
 from clusters.router.writes import Writes
+from clusters.router.zones import Zones
 from clusters.wire.pool import Pools
 
 log = logging.getLogger("mongofault.router")
@@ -68,6 +70,8 @@ class Router:
             Writes(members, catalog),
             self._streams,
             Ddl(members, catalog, self._host),
+            Sharding(members, catalog),
+            Zones(members),
             Listings(members, catalog, self._passing),
             CurrentOp(members, self._host, self._clients, self._streams.table, settings.listen),
             Status(members, self._host, self._counts, self._clients, settings.listen),

@@ -1,34 +1,33 @@
-"""Which shard an operation goes to: pure functions from a routing table and an operation's own fields.
+"""Which shard a numbered write or a findAndModify goes to: pure functions from a routing table and its own fields.
 
-Follows the manual's pages "Sharded Cluster Query Routing" and, for errors, what a 6.0 mongos answers. No I/O.
+The errors are those of a 6.0 mongos, word for word: a shard server's own in-process router was asked (6.0.5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any, Final
 
-from bson.code import Code
-from bson.datetime_ms import DatetimeMS
-from bson.decimal128 import Decimal128
-from bson.max_key import MaxKey
-from bson.min_key import MinKey
-from bson.objectid import ObjectId
-from bson.timestamp import Timestamp
-
+from clusters.router import shard_key
 from clusters.router.catalog import Table
 from clusters.router.errors import RouterError
-from clusters.router.rewrite import elements
-from clusters.wire.message import decode
+from clusters.router.query_ranges import collated, shards_of_query
+from clusters.router.shard_key import ArrayInKey, Values, equalities
+from clusters.router.shown import shown
 
-Values = tuple[Any, ...]
+_NOT_EXACT: Final = "could not extract exact shard key"
 
-MISSING: Final = object()
-_WANTED: Final = (
-    "on a sharded collection must contain an exact match on _id or the shard key (the stand-in router does not target"
-    " ranges):"
-)
+COLLATION_DEFAULTS: Final = {
+    "caseLevel": False,
+    "caseFirst": "off",
+    "strength": 3,
+    "numericOrdering": False,
+    "alternate": "non-ignorable",
+    "maxVariable": "punct",
+    "normalization": False,
+    "backwards": False,
+}
+"""What a collation says where it says nothing (manual: Collation); the catalog has each of them spelled out."""
 
 
 class NotTargeted(RouterError):
@@ -36,109 +35,104 @@ class NotTargeted(RouterError):
 
 
 def insert_shard(table: Table, document: bytes) -> str:
-    """The shard a new document belongs to. Only the shard key's fields are decoded."""
-    _by_ranges(table)
-    return table.owner(_key_of_document(table, _fields(document, table)))
+    """The shard a new document belongs to."""
+    try:
+        return table.owner(shard_key.placed(table, shard_key.of_bytes(table, document)))
+    except ArrayInKey:
+        raise _key_not_found("Shard key cannot contain array values or array descendants.") from None
 
 
 def update_shards(table: Table, statement: Mapping[str, Any]) -> tuple[str, ...]:
-    """The shards one numbered update goes to: one, or every owner where only `_id` says which document."""
-    query = statement["q"]
+    """The shards one numbered update goes to: one, or several where only `_id` says which document."""
+    query, collation = statement["q"], statement.get("collation")
     if statement.get("multi"):
-        raise NotTargeted(72, "InvalidOptions", "a numbered update with multi: true is not possible")
-    values = key_in_query(table, query, statement.get("collation"))
-    if values is not None:
-        return (table.owner(values),)
+        raise NotTargeted(72, "InvalidOptions", "Cannot use retryable writes with multi=true")
+    values = shard_key.of_query(table, query)
     if statement.get("upsert"):
-        raise NotTargeted(
-            61, "ShardKeyNotFound", f"Failed to target upsert by query: it must name {_key(table)} by equality"
-        )
+        return (_one_shard(table, values, collation, "Failed to target upsert by query"),)
+    shards = _query_shards(table, query, values, collation)
+    if len(shards) == 1:
+        return shards
     change = statement["u"]
     if isinstance(change, Mapping) and not next(iter(change), "").startswith("$"):
-        identity = _equalities(query).get("_id", MISSING)
-        replacement = dict(change) if identity is MISSING else {"_id": identity, **change}
-        return (table.owner(_key_of_document(table, replacement)),)
-    return _by_id(table, query, NotTargeted(72, "InvalidOptions", f"A {{multi:false}} update {_WANTED} {_key(table)}"))
+        identity = {name: value for name, value in equalities(query).items() if name == "_id"}
+        try:
+            values = shard_key.of_document(table, {**identity, **change})
+        except ArrayInKey:
+            values = None
+        return (_one_shard(table, values, collation, "Failed to target update by replacement document"),)
+    if _exact_id(table, query, collation):
+        return shards
+    raise NotTargeted(
+        72,
+        "InvalidOptions",
+        "A {multi:false} update on a sharded collection must contain an exact match on _id (and have the collection"
+        " default collation) or target a single shard (and have the simple collation), but this update targeted"
+        f" {len(shards)} shards. Update request: {shown(_told(statement, multi=False, upsert=False))},"
+        f" shard key pattern: {shown(table.key)}",
+    )
 
 
 def delete_shards(table: Table, statement: Mapping[str, Any]) -> tuple[str, ...]:
-    """The shards one numbered delete goes to."""
+    """The shards one numbered delete goes to. A range is not enough, even where it lies on one shard."""
+    query, collation = statement["q"], statement.get("collation")
     if statement.get("limit") != 1:
-        raise NotTargeted(72, "InvalidOptions", "a numbered delete takes limit: 1")
-    values = key_in_query(table, statement["q"], statement.get("collation"))
-    if values is not None:
-        return (table.owner(values),)
-    return _by_id(
-        table, statement["q"], NotTargeted(61, "ShardKeyNotFound", f"A single delete {_WANTED} {_key(table)}")
+        raise NotTargeted(72, "InvalidOptions", "Cannot use retryable writes with limit=0")
+    values = shard_key.of_query(table, query)
+    if values is not None and _collated_field(table, values, collation) is None:
+        return (table.owner(shard_key.placed(table, values)),)
+    if _exact_id(table, query, collation):
+        return _query_shards(table, query, values, collation)
+    raise _key_not_found(
+        "A single delete on a sharded collection must contain an exact match on _id (and have the collection default"
+        " collation) or contain the shard key (and have the simple collation). Delete request:"
+        f" {shown(_told(statement))}, shard key pattern: {shown(table.key)}"
     )
 
 
 def find_and_modify_shard(table: Table, command: Mapping[str, Any]) -> str:
-    """A 6.0 mongos wants the shard key in the query, even where `_id` is there."""
-    values = key_in_query(table, command.get("query") or {}, command.get("collation"))
-    if values is not None:
-        return table.owner(values)
-    raise NotTargeted(
-        61, "ShardKeyNotFound", f"Query for sharded findAndModify must contain the shard key {_key(table)} by equality"
-    )
+    """A 6.0 mongos wants the whole shard key in the query, even where `_id` is there or a range lies on one shard."""
+    values = shard_key.of_query(table, command.get("query") or {})
+    if values is None:
+        raise _key_not_found("Query for sharded findAndModify must contain the shard key")
+    return _one_shard(table, values, command.get("collation"), "")
 
 
-def key_in_query(table: Table, query: Mapping[str, Any], collation: Mapping[str, Any] | None) -> Values | None:
-    """The shard key value that a query fixes by equality, None if it does not."""
-    _by_ranges(table)
-    equal = _equalities(query)
-    values = tuple(equal.get(name, MISSING) for name in table.key)
-    if any(one is MISSING for one in values):
+def chunk_of_query(table: Table, query: Mapping[str, Any]) -> int | None:
+    """The chunk that holds the shard key a query fixes, None where it fixes none."""
+    values = shard_key.of_query(table, query)
+    return None if values is None else table.chunk_of(shard_key.placed(table, values))
+
+
+def _query_shards(
+    table: Table, query: Mapping[str, Any], values: Values | None, collation: Mapping[str, Any] | None
+) -> tuple[str, ...]:
+    if values is not None and _collated_field(table, values, collation) is None:
+        return (table.owner(shard_key.placed(table, values)),)
+    return shards_of_query(table, query, simple=_simple(table, collation))
+
+
+def _one_shard(table: Table, values: Values | None, collation: Mapping[str, Any] | None, failed: str) -> str:
+    if values is None:
+        raise _key_not_found(f"{failed} :: {_NOT_EXACT}")
+    field = _collated_field(table, values, collation)
+    if field is not None:
+        why = f"Cannot target single shard due to collation of key {field} for namespace {table.namespace}"
+        raise _key_not_found(f"{failed} :: caused by :: {why}" if failed else why)
+    return table.owner(shard_key.placed(table, values))
+
+
+def _collated_field(table: Table, values: Values, collation: Mapping[str, Any] | None) -> str | None:
+    """The first key field whose value names no single shard, because a collation holds other values equal to it.
+
+    Of a hashed field a mongos sees the hash alone, and takes any for a string's.
+    """
+    if _simple(table, collation):
         return None
-    if not _simple(table, collation) and any(isinstance(one, (str, Mapping)) for one in values):
-        # Under a collation several strings are equal, and they may lie on several shards.
-        return None
-    return values
-
-
-def _by_ranges(table: Table) -> None:
-    if any(direction != 1 for direction in table.key.values()):
-        raise NotTargeted(
-            115,
-            "CommandNotSupported",
-            f"the stand-in router finds the shard of a range key only, {table.namespace} has {_key(table)}",
-        )
-
-
-def _by_id(table: Table, query: Mapping[str, Any], otherwise: NotTargeted) -> tuple[str, ...]:
-    identity = _equalities(query).get("_id", MISSING)
-    if identity is not MISSING or len(table.shards) == 1:
-        return table.shards
-    raise otherwise
-
-
-def _equalities(query: Mapping[str, Any]) -> dict[str, Any]:
-    """Field -> value for each field the query fixes by equality, `$and` looked into."""
-    found: dict[str, Any] = {}
-    for name, value in query.items():
-        if name == "$and" and isinstance(value, list):
-            for part in value:
-                if isinstance(part, Mapping):
-                    for inner, fixed in _equalities(part).items():
-                        found.setdefault(inner, fixed)
-        elif not name.startswith("$"):
-            if isinstance(value, Mapping) and next(iter(value), "").startswith("$"):
-                value = value.get("$eq", MISSING)
-            if _is_point(value):
-                found.setdefault(name, value)
-    return found
-
-
-_POINTS: Final = (
-    bool, int, float, str, bytes, datetime, DatetimeMS, Decimal128, Code, MaxKey, MinKey, ObjectId, Timestamp,
-)  # fmt: skip
-
-
-def _is_point(value: Any) -> bool:
-    """Whether equality with it is equality of shard keys: an array or a regular expression matches otherwise."""
-    if value is None or isinstance(value, _POINTS):
-        return True
-    return isinstance(value, Mapping) and not any(isinstance(one, list) for one in value.values())
+    for name, value in zip(table.key, values, strict=True):
+        if name == table.hashed_field or collated(value):
+            return name
+    return None
 
 
 def _simple(table: Table, collation: Mapping[str, Any] | None) -> bool:
@@ -146,29 +140,30 @@ def _simple(table: Table, collation: Mapping[str, Any] | None) -> bool:
     return not chosen or chosen.get("locale") == "simple"
 
 
-def _fields(document: bytes, table: Table) -> dict[str, Any]:
-    """The document's top-level fields that the shard key touches, decoded."""
-    wanted = {name.partition(".")[0] for name in table.key}
-    parts = [document[one.start : one.end] for one in elements(document) if one.name in wanted]
-    body = b"".join(parts)
-    return decode((len(body) + 5).to_bytes(4, "little") + body + b"\x00")
+def _exact_id(table: Table, query: Mapping[str, Any], collation: Mapping[str, Any] | None) -> bool:
+    """Whether the query names one `_id`; under a collation that the `_id` index has not, no string does."""
+    found = equalities(query)
+    if "_id" not in found:
+        return False
+    return not collated(found["_id"]) or not collation or _same_collation(collation, table.collation)
 
 
-def _key_of_document(table: Table, document: Mapping[str, Any]) -> Values:
-    """The shard key value of a whole document; a missing field counts as null (since 4.4)."""
-    return tuple(_field(document, name.split("."), name) for name in table.key)
+def _same_collation(one: Mapping[str, Any], other: Mapping[str, Any] | None) -> bool:
+    whole = other or {"locale": "simple"}
+    if one.get("locale") == "simple" or whole.get("locale") == "simple":
+        return one.get("locale") == whole.get("locale")
+    names = ("locale", *COLLATION_DEFAULTS)
+    return [{**COLLATION_DEFAULTS, **one}.get(name) for name in names] == [
+        {**COLLATION_DEFAULTS, **whole}.get(name) for name in names
+    ]
 
 
-def _field(document: Any, path: Sequence[str], name: str) -> Any:
-    value = document
-    for part in path:
-        if isinstance(value, list):
-            break
-        value = value.get(part) if isinstance(value, Mapping) else None
-    if isinstance(value, list):
-        raise NotTargeted(61, "ShardKeyNotFound", f"Shard key cannot contain array values: field {name!r} is an array")
-    return value
+def _told(statement: Mapping[str, Any], **defaults: bool) -> dict[str, Any]:
+    """A statement as a mongos tells it, which says what was left out, in this order."""
+    whole = {**defaults, **statement}
+    order = ("q", "u", "c", "arrayFilters", "limit", "hint", "multi", "upsert", "collation")
+    return {name: whole[name] for name in order if name in whole}
 
 
-def _key(table: Table) -> str:
-    return "{" + ", ".join(f"{name}: {direction}" for name, direction in table.key.items()) + "}"
+def _key_not_found(why: str) -> NotTargeted:
+    return NotTargeted(61, "ShardKeyNotFound", why)

@@ -14,6 +14,7 @@ import asyncio
 import errno
 import importlib
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -58,6 +59,12 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def _open_more_files() -> None:
+    """As many as may be had: the usual 1,024 are for programs that have no clients."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 async def serve(settings: Settings) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -90,6 +97,7 @@ def _runner(uvloop: bool) -> Callable[[Coroutine[Any, Any, int]], int]:
 def main() -> None:
     options = arguments()
     configure(options.log_level)
+    _open_more_files()
     limits = IdleLimits(options.cursor_timeout, options.session_timeout)
     settings = Settings(options.listen, options.configdb, options.router_host, options.seed, limits)
     sys.exit(_runner(options.uvloop)(serve(settings)))

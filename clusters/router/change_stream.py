@@ -88,7 +88,7 @@ class ChangeStreams:
         stream.in_use = True
         try:
             events = await self._fetch.next_batch(stream, asked)
-        except Exception:
+        except BaseException:  # also where the client goes away: a server kills the cursor of an interrupted getMore
             self._spawn(self._finish([cursor_id]))
             raise
         finally:

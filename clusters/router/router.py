@@ -13,6 +13,7 @@ from clusters.router.current_op import CurrentOp
 from clusters.router.ddl import Ddl
 from clusters.router.dispatch import Dispatch
 from clusters.router.fail_command import FailCommand
+from clusters.router.listener import Listener
 from clusters.router.listings import Listings
 from clusters.router.members import Members
 from clusters.router.monitor import Monitor
@@ -49,7 +50,6 @@ class Router:
     """Serves from `start` to `close`."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
         self._clients: set[Client] = set()
         self._counts = Counts()
         self._monitor = Monitor(seed=settings.seed)
@@ -78,20 +78,19 @@ class Router:
             self._counts,
             FailCommand(settings.seed),
         )
-        self._server: asyncio.Server | None = None
+        self._listener = Listener(settings.listen, self._clients, self._client)
         self._reaper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Listen. Raises OSError where the address cannot be had."""
-        host, _, port = self._settings.listen.rpartition(":")
-        self._server = await asyncio.get_running_loop().create_server(self._accept, host, int(port), backlog=1024)
+        await self._listener.start()
         await self._monitor.start()
         self._reaper = asyncio.create_task(self._reap(), name="reap idle cursors")
 
     async def close(self) -> None:
         """Stop listening, end what runs, within CLOSE_DEADLINE."""
-        assert self._server is not None and self._reaper is not None
-        self._server.close()
+        assert self._reaper is not None
+        self._listener.close()
         self._reaper.cancel()
         tasks = [client.task for client in self._clients if client.task is not None]
         for client in list(self._clients):
@@ -109,7 +108,7 @@ class Router:
         self._internal.close()
         self._plain.close()
 
-    def _accept(self) -> Client:
+    def _client(self) -> Client:
         self._counts.connections += 1
         return Client(self._dispatch, self._clients)
 

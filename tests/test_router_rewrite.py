@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bson_values import documents, names, repeatedly, values
-from clusters.router.rewrite import array_documents, elements, keys_anywhere, number, rename_first, without
+from bson_values import documents, repeatedly
+from clusters.router.rewrite import array_documents, elements, keys_anywhere, number, without
 from clusters.wire.message import CODEC, ProtocolError, encode_document
 
 
@@ -24,17 +24,6 @@ def decoded_keys(value: Any) -> list[str]:
     if isinstance(value, bson.Code) and value.scope is not None:
         return decoded_keys(value.scope)
     return []
-
-
-@repeatedly
-@given(names, values, documents, names)
-def test_renaming_the_command_is_decoding_and_encoding_under_the_new_name(
-    old: str, value: Any, rest: dict[str, Any], new: str
-) -> None:
-    rest.pop(old, None)
-    rest.pop(new, None)
-    raw = encode_document({old: value, **rest})
-    assert rename_first(raw, new) == encode_document({new: value, **rest})
 
 
 @repeatedly

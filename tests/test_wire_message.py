@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bson_values import documents, names, repeatedly
+from bson_values import documents, names, repeatedly, values
 from clusters.wire.message import (
     CHECKSUM_PRESENT,
     HEADER,
+    MORE_TO_COME,
     OP_COMPRESSED,
     OP_QUERY,
     OP_REPLY,
@@ -58,6 +59,32 @@ def test_document_sequences_become_fields(
             **{name: [decode(encode_document(one)) for one in many] for name, many in sequences.items()},
         }
     )
+
+
+@repeatedly
+@given(names, values, documents, names, st.integers(0, 2), st.booleans())
+def test_renaming_a_command_is_decoding_and_encoding_under_the_new_name(
+    old: str, value: Any, rest: dict[str, Any], new: str, sequences: int, checksum: bool
+) -> None:
+    rest = {name: value for name, value in rest.items() if name not in (old, new, "0", "1")}
+    tail = b"".join(encode_sequence(str(one), [encode_document(rest)] * one) for one in range(sequences))
+    flags = MORE_TO_COME | (CHECKSUM_PRESENT if checksum else 0)
+    given_bytes = encode_body(
+        encode_document({old: value, **rest}), request_id=7, flags=flags, tail=tail + b"\x01\x02\x03\x04" * checksum
+    )
+    expected = encode_body(encode_document({new: value, **rest}), request_id=7, tail=tail)
+    assert Message(given_bytes).renamed(new.encode()) == expected
+
+
+@repeatedly
+@given(documents)
+def test_the_fields_of_a_command_are_found_where_they_are(document: dict[str, Any]) -> None:
+    message = Message(encode({"ping": 1, **document}, request_id=1))
+    assert list(message.fields) == [name.encode() for name in {"ping": 1, **document}]
+    for name, value in document.items():
+        expected = int(value) if isinstance(value, int | float) and abs(value) < 2**63 else None
+        assert message.number(name.encode()) == expected
+    assert message.number(b"no such field") is None
 
 
 def test_a_field_in_the_body_and_in_a_sequence_is_an_error() -> None:

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from clusters.router.rewrite import DOCUMENT, document_at, elements, number
+from clusters.router.rewrite import DOCUMENT
+from clusters.wire.message import Message
+from clusters.wire.walk import end_of, find, number
 
 ON_ROUTER_HOST: Final = ""
 IDLE_LIMIT: Final = 1800.0
@@ -57,27 +59,26 @@ class Cursors:
         return iter([cursor for cursor in self._cursors.values() if cursor.used < limit])
 
 
-def cursor_in(reply: bytes) -> tuple[int, str]:
-    """Id and namespace of the cursor in a reply's body; (0, "") where there is none that is open."""
-    for element in elements(reply):
-        if element.name == "cursor" and element.kind == DOCUMENT:
-            identity, namespace = 0, ""
-            for inner in elements(reply, element.value):
-                if inner.name == "id":
-                    identity = number(reply, inner) or 0
-                    if not identity:
-                        return 0, ""
-                elif inner.name == "ns":
-                    namespace = reply[inner.value + 4 : inner.end - 1].decode()
-            return identity, namespace
-        if element.name == "ok":
-            break
-    return 0, ""
+def cursor_in(reply: Message) -> tuple[int, str]:
+    """Id and namespace of the cursor in a reply; (0, "") where there is none that is open."""
+    raw = reply.raw
+    at = find(raw, reply.begin, b"cursor")
+    if at < 0 or raw[at] != DOCUMENT:
+        return 0, ""
+    inner = at + len(b"\x03cursor\x00")
+    at = find(raw, inner, b"id")
+    identity = number(raw, raw[at], at + len(b"\x12id\x00")) if at >= 0 else None
+    if not identity:
+        return 0, ""
+    namespace = find(raw, inner, b"ns") + len(b"\x02ns\x00") + 4
+    return identity, raw[namespace : raw.index(0, namespace)].decode()
 
 
-def session_in(body: bytes) -> bytes:
-    """The BSON of `lsid` in a command's body, or nothing."""
-    for element in elements(body):
-        if element.name == "lsid" and element.kind == DOCUMENT:
-            return document_at(body, element)
-    return b""
+def session_in(message: Message) -> bytes:
+    """The BSON of `lsid` in a command, or nothing."""
+    raw = message.raw
+    at = message.fields.get(b"lsid")
+    if at is None or raw[at] != DOCUMENT:
+        return b""
+    value = at + len(b"\x03lsid\x00")
+    return raw[value : end_of(raw, DOCUMENT, value, message.end)]

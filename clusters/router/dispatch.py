@@ -21,10 +21,11 @@ from clusters.router.listings import Listings
 from clusters.router.members import Members
 from clusters.router.passing import Passing
 from clusters.router.replies import UNKNOWN_ERROR, encode_reply, error_document, moved_document
-from clusters.router.rewrite import elements, failed, number
-from clusters.router.server import Client
+from clusters.router.rewrite import failed
+from clusters.router.server import Client, Running
 from clusters.router.sharding import Sharding
 from clusters.router.status import KIND, Counts, Status
+from clusters.router.straight import Straight
 from clusters.router.writes import Writes
 from clusters.router.zones import Zones
 from clusters.wire.connection import CommandFailed
@@ -45,6 +46,7 @@ class Dispatch:
         self,
         members: Members,
         passing: Passing,
+        straight: Straight,
         writes: Writes,
         streams: ChangeStreams,
         ddl: Ddl,
@@ -60,6 +62,7 @@ class Dispatch:
         self._topology_version = {"processId": ObjectId(), "counter": Int64(0)}
         self._members = members
         self._passing = passing
+        self._straight = straight
         self._writes = writes
         self._streams = streams
         self._current_op = current_op
@@ -118,6 +121,15 @@ class Dispatch:
             "updateZoneKeyRange": zones.command,
             "waitForFailPoint": self._wait_for_fail_point,
         }
+
+    def pass_on(self, client: Client, message: Message) -> Running | None:
+        """What needs neither waiting nor looking into is sent on at once; None for all that `answer` is to do."""
+        if self.fail_command.armed:
+            return None
+        exchange = self._straight.send(client, message)
+        if exchange is not None:
+            self._counts.commands[message.command] += 1
+        return exchange
 
     async def answer(self, client: Client, message: Message) -> bytes:
         """The reply, framed. Raises what `error` turns into a reply."""
@@ -202,13 +214,13 @@ class Dispatch:
         return await self._passing.command(message)
 
     async def _get_more(self, message: Message) -> bytes:
-        identity = number(message.body, next(elements(message.body)))
+        identity = message.number(b"getMore")
         if identity is not None and self._streams.owns(identity):
             return self._reply(await self._streams.get_more(message.document()), message)
         return await self._passing.get_more(message)
 
     async def _write(self, message: Message) -> bytes:
-        if b"txnNumber\x00" in message.body and any(one.name == "txnNumber" for one in elements(message.body)):
+        if b"txnNumber" in message.fields:
             return self._reply(await self._writes.run(message), message)
         return await self._passing.command(message)
 

@@ -13,7 +13,7 @@ from collections.abc import Container
 from typing import Final
 
 from clusters.router.errors import RouterError
-from clusters.router.rewrite import DOCUMENT, STRING, elements, keys_anywhere, number, rename_first
+from clusters.router.rewrite import ARRAY, DOCUMENT, STRING, elements, keys_anywhere
 from clusters.wire.message import OP_MSG, Message, ProtocolError, encode_body
 
 CLUSTER_FORM: Final = {
@@ -43,33 +43,34 @@ PLAIN: Final = frozenset(
 )
 """What the router host may be asked as itself: nothing of this touches its in-process router."""
 
-TRANSACTION: Final = frozenset(("txnNumber", "autocommit", "startTransaction", "txnRetryCounter", "coordinator"))
-STATEMENTS: Final = frozenset(("stmtId", "stmtIds"))
+TRANSACTION: Final = frozenset((b"txnNumber", b"autocommit", b"startTransaction", b"txnRetryCounter", b"coordinator"))
+STATEMENTS: Final = frozenset((b"stmtId", b"stmtIds"))
 AMONG_SERVERS: Final = frozenset(
     (
-        "shardVersion",
-        "databaseVersion",
-        "fromMongos",
-        "fromRouter",
-        "needsMerge",
-        "exchange",
-        "mayBypassWriteBlocking",
-        "$replData",
-        "$oplogQueryData",
-        "$configServerState",
-        "$configTime",
-        "$topologyTime",
-        "$audit",
-        "$client",
+        b"shardVersion",
+        b"databaseVersion",
+        b"fromMongos",
+        b"fromRouter",
+        b"needsMerge",
+        b"exchange",
+        b"mayBypassWriteBlocking",
+        b"$replData",
+        b"$oplogQueryData",
+        b"$configServerState",
+        b"$configTime",
+        b"$topologyTime",
+        b"$audit",
+        b"$client",
     )
 )
-TAILABLE: Final = frozenset(("tailable", "awaitData"))
-_LOOKED_AT: Final = TRANSACTION | STATEMENTS | AMONG_SERVERS | TAILABLE | {"$db", "getMore"}
+TAILABLE: Final = frozenset((b"tailable", b"awaitData"))
+_LOCAL: Final = b"\x02$db\x00\x06\x00\x00\x00local\x00"
+_LOOKED_AT: Final = TRANSACTION | STATEMENTS | AMONG_SERVERS | TAILABLE | {b"$db", b"getMore"}
 SEQUENCES: Final = {
-    "insert": "documents",
-    "update": "updates",
-    "delete": "deletes",
-    "aggregate": "pipeline",
+    "insert": b"documents",
+    "update": b"updates",
+    "delete": b"deletes",
+    "aggregate": b"pipeline",
 }
 """The one document sequence each command may carry; any other could smuggle a field in."""
 
@@ -97,8 +98,7 @@ def to_cluster_form(message: Message, opened: Container[int]) -> bytes:
         _check(command, message, opened)
     except ProtocolError as error:
         raise Forbidden(str(error)) from error
-    # Flags go: moreToCome and exhaustAllowed are between the client and us, and the checksum no longer fits.
-    return encode_body(rename_first(message.body, form), request_id=message.request_id, tail=message.tail)
+    return message.renamed(form.encode())
 
 
 def as_itself(message: Message) -> bytes:
@@ -115,49 +115,44 @@ def as_itself(message: Message) -> bytes:
 
 def names_collection(message: Message) -> bool:
     """Whether the command's own value is a collection's name: an aggregate may have a number there."""
-    return message.body[4] == STRING
+    return message.raw[message.begin + 4] == STRING
 
 
 def _check(command: str, message: Message, opened: Container[int]) -> None:
-    body = message.body
-    seen: set[str] = set()
-    for element in elements(body):
-        name = element.name
-        if name in seen:
-            raise Forbidden(f"field {name!r} stands in {command} twice")
-        seen.add(name)
-        if name not in _LOOKED_AT:
-            continue
-        _check_name(command, name)
-        if name == "$db" and body[element.value + 4 : element.end - 1] == b"local":
-            raise Forbidden("database local is each member's own; connect to the member")
-        if name in TAILABLE and number(body, element) != 0:
-            raise Forbidden("a tailable cursor that waits for data would abort the router host; use a mongos")
-        if name == "getMore":
-            identity = number(body, element)
+    fields = message.fields  # raises where a name stands twice
+    for name in _LOOKED_AT.intersection(fields):
+        if name == b"$db":
+            if message.raw.startswith(_LOCAL, fields[name]):
+                raise Forbidden("database local is each member's own; connect to the member")
+        elif name in TAILABLE:
+            if message.number(name) != 0:
+                raise Forbidden("a tailable cursor that waits for data would abort the router host; use a mongos")
+        elif name != b"getMore":
+            raise Forbidden(_why_not(command, name))
+        else:
+            identity = message.number(name)
             if identity is None or identity not in opened:
                 raise Forbidden(f"cursor {identity} was not opened on the router host through this router")
-    for identifier, _documents in message.sequences():
-        if identifier in seen:
+    for identifier in message.identifiers:
+        if identifier in fields:
             raise Forbidden(f"field {identifier!r} stands in {command} twice")
-        seen.add(identifier)
-        if SEQUENCES.get(command) != identifier:
+        if SEQUENCES.get(command) != identifier or len(message.identifiers) > 1:
             raise Forbidden(f"{command} with a document sequence {identifier!r}")
     if command == "aggregate" and b"hangeStream" in message.raw:
         _check_pipeline(message)
 
 
-def _check_name(command: str, name: str) -> None:
-    if name in TRANSACTION or name in STATEMENTS:
-        raise Forbidden(f"{command} with {name}: a numbered write or a transaction would abort the router host")
+def _why_not(command: str, name: bytes) -> str:
+    what = f"{command} with {name.decode()}"
     if name in AMONG_SERVERS:
-        raise Forbidden(f"{command} with {name}, which only servers say to each other")
+        return f"{what}, which only servers say to each other"
+    return f"{what}: a numbered write or a transaction would abort the router host"
 
 
 def _check_pipeline(message: Message) -> None:
     """No stage of a change stream at any depth: `$unionWith`, `$lookup` and `$facet` hold pipelines too."""
     for element in elements(message.body):
-        if element.kind in (DOCUMENT, 0x04):
+        if element.kind in (DOCUMENT, ARRAY):
             _check_keys(message.body, element.value)
     for _identifier, documents in message.sequences():
         for document in documents:

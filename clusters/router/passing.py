@@ -16,13 +16,12 @@ from clusters.router.errors import RouterError
 from clusters.router.members import COMMAND_DEADLINE
 from clusters.router.order import value_key
 from clusters.router.replies import passed_on
-from clusters.router.rewrite import elements, failed, number
 from clusters.router.router_host import RouterHost
 from clusters.wire.connection import CommandFailed, ConnectionLost
 from clusters.wire.message import Message, decode, encode_body
 from clusters.wire.pool import Pools
 
-_OPENS: Final = frozenset(("find", "aggregate"))
+_WRITES: Final = frozenset(("insert", "update", "delete"))
 _CURSOR_GONE: Final = frozenset((43, 237))
 _READ_FIELDS: Final = (
     "hint", "collation", "comment", "maxTimeMS", "readConcern", "lsid", "$readPreference", "$clusterTime",
@@ -38,25 +37,30 @@ class Passing:
     async def command(self, message: Message) -> bytes:
         """find, aggregate, insert, update, delete: the router host's reply."""
         reply = await self._host.pass_on(message, self.cursors)
-        if message.command in _OPENS:
-            self.opened(message, reply, ON_ROUTER_HOST)
+        self.note(message, reply, ON_ROUTER_HOST)
         return passed_on(reply)
 
     async def to_member(self, host: str, message: Message) -> bytes:
         """The message unchanged to one member, and its reply; a cursor it opens stays with that member."""
         raw = encode_body(message.body, request_id=message.request_id, tail=message.tail)
         reply = await self._plain.to(host).request(raw, deadline=COMMAND_DEADLINE)
-        self.opened(message, reply, host)
+        self.note(message, reply, host)
         return reply.raw
 
-    def opened(self, message: Message, reply: Message, host: str) -> None:
-        identity, namespace = cursor_in(reply.body)
-        if identity:
-            database, _dot, collection = namespace.partition(".")
-            self.cursors.add(Cursor(identity, host, database, collection, session_in(message.body)))
+    def note(self, message: Message, reply: Message, host: str) -> None:
+        """Keep the book of cursors: of what a command opened on `host`, and of a getMore that was the last."""
+        if message.command in _WRITES:
+            return
+        identity, namespace = cursor_in(reply)
+        if message.command != "getMore":
+            if identity:
+                database, _dot, collection = namespace.partition(".")
+                self.cursors.add(Cursor(identity, host, database, collection, session_in(message)))
+        elif not identity and (reply.number(b"ok") == 1 or reply.number(b"code") in _CURSOR_GONE):
+            self.cursors.remove(message.number(b"getMore") or 0)
 
     async def get_more(self, message: Message) -> bytes:
-        identity = number(message.body, next(elements(message.body)))
+        identity = message.number(b"getMore")
         cursor = self.cursors.get(identity) if identity is not None else None
         if cursor is None:
             raise RouterError(43, "CursorNotFound", f"cursor id {identity} not found")
@@ -65,11 +69,7 @@ class Passing:
         else:
             raw = encode_body(message.body, request_id=message.request_id)
             reply = await self._plain.to(cursor.host).request(raw, deadline=COMMAND_DEADLINE)
-        if failed(reply.body):
-            if decode(reply.body).get("code") in _CURSOR_GONE:
-                self.cursors.remove(cursor.identity)
-        elif not cursor_in(reply.body)[0]:
-            self.cursors.remove(cursor.identity)
+        self.note(message, reply, cursor.host)
         return passed_on(reply) if cursor.host == ON_ROUTER_HOST else reply.raw
 
     async def kill(self, identities: Sequence[int]) -> dict[int, bool]:

@@ -1,4 +1,4 @@
-"""BSON as bytes: walk the elements of a document, rename a command, drop and append fields, without decoding.
+"""BSON as bytes: walk the elements of a document, drop and append fields, without decoding.
 
 Source of the format: bsonspec.org, version 1.1. Knows nothing of commands or clusters.
 """
@@ -9,11 +9,10 @@ import struct
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
+from clusters.wire import walk
 from clusters.wire.message import ProtocolError
 
 _INT: Final = struct.Struct("<i")
-_LONG: Final = struct.Struct("<q")
-_DOUBLE: Final = struct.Struct("<d")
 
 DOUBLE: Final = 0x01
 STRING: Final = 0x02
@@ -23,23 +22,6 @@ BOOL: Final = 0x08
 INT32: Final = 0x10
 TIMESTAMP: Final = 0x11
 INT64: Final = 0x12
-
-_FIXED: Final = {
-    DOUBLE: 8,
-    0x06: 0,  # undefined
-    0x07: 12,  # ObjectId
-    BOOL: 1,
-    0x09: 8,  # date
-    0x0A: 0,  # null
-    INT32: 4,
-    TIMESTAMP: 8,
-    INT64: 8,
-    0x13: 16,  # decimal128
-    0x7F: 0,  # MaxKey
-    0xFF: 0,  # MinKey
-}
-_STRINGS: Final = frozenset((STRING, 0x0D, 0x0E))  # string, code, symbol: a length, then as many bytes
-_SIZED: Final = frozenset((DOCUMENT, ARRAY, 0x0F))  # a length that counts itself
 
 
 class Element(NamedTuple):
@@ -64,37 +46,13 @@ def elements(raw: bytes, start: int = 0) -> Iterator[Element]:
             kind = raw[at]
             name_end = raw.index(0, at + 1, stop)
             value = name_end + 1
-            fixed = _FIXED.get(kind)
-            end = value + fixed if fixed is not None else _end_of(raw, kind, value, stop)
+            end = walk.end_of(raw, kind, value, stop)
             if end > stop:
                 raise ProtocolError(f"BSON element {raw[at + 1 : name_end]!r} runs past the end of its document")
             yield Element(kind, str(raw[at + 1 : name_end], "utf-8"), at, value, end)
             at = end
     except (ValueError, struct.error, IndexError) as error:  # UnicodeDecodeError is a ValueError
         raise ProtocolError(f"bytes that are no BSON: {error}") from error
-
-
-def _end_of(raw: bytes, kind: int, value: int, stop: int) -> int:
-    if kind == 0x0B:  # regex: two strings that end in 0
-        return raw.index(b"\x00", raw.index(b"\x00", value, stop) + 1, stop) + 1
-    size: int = _INT.unpack_from(raw, value)[0]
-    if kind in _STRINGS:
-        end = value + 4 + size
-        floor = 1
-    elif kind in _SIZED:
-        end = value + size
-        floor = 5
-    elif kind == 0x05:  # binary: length, subtype, bytes
-        end = value + 5 + size
-        floor = 0
-    elif kind == 0x0C:  # DBPointer: string, ObjectId
-        end = value + 4 + size + 12
-        floor = 1
-    else:
-        raise ProtocolError(f"BSON type 0x{kind:02x} is unknown")
-    if size < floor:
-        raise ProtocolError(f"BSON length {size} is impossible for type 0x{kind:02x}")
-    return end
 
 
 def document_at(raw: bytes, element: Element) -> bytes:
@@ -114,16 +72,7 @@ def array_documents(raw: bytes, element: Element) -> list[bytes]:
 
 def number(raw: bytes, element: Element) -> int | None:
     """A number or bool as int, None for any other type."""
-    if element.kind == INT64:
-        return int(_LONG.unpack_from(raw, element.value)[0])
-    if element.kind == INT32:
-        return int(_INT.unpack_from(raw, element.value)[0])
-    if element.kind == BOOL:
-        return raw[element.value]
-    if element.kind == DOUBLE:
-        value = _DOUBLE.unpack_from(raw, element.value)[0]
-        return int(value) if value == value and abs(value) < 2**63 else None
-    return None
+    return walk.number(raw, element.kind, element.value)
 
 
 def failed(reply: bytes) -> bool:
@@ -132,13 +81,6 @@ def failed(reply: bytes) -> bool:
         if element.name == "ok":
             return number(reply, element) != 1
     return True
-
-
-def rename_first(raw: bytes, name: str) -> bytes:
-    """The same document with its first field, a command's name, called `name`."""
-    end = raw.index(b"\x00", 5)
-    new = name.encode()
-    return b"".join((_INT.pack(len(raw) + len(new) - (end - 5)), raw[4:5], new, raw[end:]))
 
 
 def without(raw: bytes, names: Collection[str], *, append: bytes = b"") -> bytes:

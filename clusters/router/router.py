@@ -22,6 +22,7 @@ from clusters.router.router_host import RouterHost
 from clusters.router.server import Client
 from clusters.router.sharding import Sharding
 from clusters.router.status import Counts, Status
+from clusters.router.straight import Straight
 from clusters.router.writes import Writes
 from clusters.router.zones import Zones
 from clusters.wire.pool import Pools
@@ -67,6 +68,7 @@ class Router:
         self._dispatch = Dispatch(
             members,
             self._passing,
+            Straight(self._host, self._passing),
             Writes(members, catalog),
             self._streams,
             Ddl(members, catalog, self._host),
@@ -92,11 +94,7 @@ class Router:
         assert self._reaper is not None
         self._listener.close()
         self._reaper.cancel()
-        tasks = [client.task for client in self._clients if client.task is not None]
-        for client in list(self._clients):
-            client.close()
-        for task in tasks:
-            task.cancel()
+        tasks = [task for client in list(self._clients) if (task := client.end()) is not None]
         try:
             async with asyncio.timeout(CLOSE_DEADLINE):
                 await asyncio.gather(self._reaper, *tasks, return_exceptions=True)

@@ -14,7 +14,7 @@ from clusters.router.catalog import STALE
 from clusters.router.errors import RouterError
 from clusters.router.forbidden import as_itself, to_cluster_form
 from clusters.router.rewrite import failed
-from clusters.wire.connection import CommandFailed, Connection, ConnectionLost
+from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, Waiting
 from clusters.wire.message import Message, decode, encode, next_request_id
 from clusters.wire.pool import Pool
 
@@ -40,6 +40,21 @@ class RouterHost:
         self.host = host
         self._pool = Pool(host)
         self._ready = False
+
+    def send(self, message: Message, opened: Container[int], waiting: Waiting) -> Connection | None:
+        """The message in its cluster form, sent at once on a free connection, which `release` takes back.
+
+        None, and nothing is sent, where one has to be waited for. Raises Forbidden.
+        """
+        raw = to_cluster_form(message, opened)
+        connection = self._pool.idle() if self._ready else None
+        if connection is None or not self._primary(connection):
+            return None
+        connection.send(raw, waiting)
+        return connection
+
+    def release(self, connection: Connection) -> None:
+        self._pool.release(connection)
 
     async def pass_on(self, message: Message, opened: Container[int]) -> Message:
         """The reply to the message in its cluster form. Raises Forbidden, RouterError 6 or 203, ConnectionLost."""

@@ -14,14 +14,13 @@ from collections import deque
 from typing import Final, Protocol, cast
 
 from clusters.router.errors import RouterError
+from clusters.wire.framing import read_room, take
 from clusters.wire.message import (
     HEADER,
-    MAX_MESSAGE,
     MORE_TO_COME,
     OP_COMPRESSED,
     OP_MSG,
     OP_QUERY,
-    READ_BYTES,
     Message,
     ProtocolError,
 )
@@ -53,8 +52,18 @@ def again(raw: bytes, reply: bytes) -> bytes:
     return raw[:4] + reply[4:8] + raw[8:]
 
 
+class Running(Protocol):
+    """A command on its way: a task, or a message that waits for its reply."""
+
+    def cancel(self) -> object:
+        """Give it up; nothing of it reaches the client any more."""
+
+
 class Answers(Protocol):
     """Who says what a command does."""
+
+    def pass_on(self, client: Client, message: Message) -> Running | None:
+        """Sent on at once, and `answered` or `failed` is called later; None where `answer` has to be asked."""
 
     async def answer(self, client: Client, message: Message) -> bytes:
         """The framed reply. An exception becomes the reply that `error` makes of it."""
@@ -64,7 +73,7 @@ class Answers(Protocol):
 
 
 class Client(asyncio.BufferedProtocol):
-    """One client's connection."""
+    """One client's connection. No task of its own: an idle one costs no more than its buffers."""
 
     def __init__(self, router: Answers, clients: set[Client]) -> None:
         self.number = next(_numbers)
@@ -76,15 +85,13 @@ class Client(asyncio.BufferedProtocol):
         self.since = 0.0
         self._router = router
         self._clients = clients
-        self._room = memoryview(bytearray(READ_BYTES))
+        self._room = read_room()
         self._buffer = bytearray()
         self._queue: deque[bytes] = deque()
-        self._arrived: asyncio.Future[None] | None = None
-        self._writable = asyncio.Event()
-        self._writable.set()
+        self._writable = True
         self._transport: asyncio.Transport | None = None
         self._gone = False
-        self.task: asyncio.Task[None] | None = None
+        self._running: Running | None = None
 
     # asyncio.BufferedProtocol
 
@@ -94,42 +101,31 @@ class Client(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")  # None where the client is gone already
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "gone"
         self._clients.add(self)
-        self.task = asyncio.create_task(self._serve(), name=f"client {self.peer}")
-        self.task.add_done_callback(self._served)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._room
 
     def buffer_updated(self, nbytes: int) -> None:
-        buffer = self._buffer
-        buffer += self._room[:nbytes]
-        while len(buffer) >= 16:
-            length, _request_id, _response_to, op = HEADER.unpack_from(buffer)
-            # Looked at before the message is whole: the first bytes of TLS are a plausible length.
-            if not 16 <= length <= MAX_MESSAGE or op not in SPOKEN:
-                tls = buffer[:2] == b"\x16\x03"
-                log.warning("client %s sent %s; closed", self.peer, "TLS, not spoken here" if tls else "no message")
-                self.close()
-                return
-            if len(buffer) < length:
-                break
-            self._queue.append(bytes(buffer[:length]))
-            del buffer[:length]
-        if self._queue and self._arrived is not None and not self._arrived.done():
-            self._arrived.set_result(None)
+        try:
+            self._queue += take(self._buffer, self._room[:nbytes], SPOKEN)
+        except ProtocolError as error:
+            self._refuse(error)
+            return
+        self._go_on()
 
     def pause_writing(self) -> None:
-        self._writable.clear()
+        self._writable = False
 
     def resume_writing(self) -> None:
-        self._writable.set()
+        self._writable = True
+        self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone = True
-        self._writable.set()
+        self._queue.clear()
         # A write goes on without its client, as in a server: its outcome must not depend on who listens.
-        if self.task is not None and (self.message is None or self.message.command in READS):
-            self.task.cancel()
+        if self.message is None or self.message.command in READS:
+            self.end()
 
     # the command loop
 
@@ -137,44 +133,65 @@ class Client(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _served(self, task: asyncio.Task[None]) -> None:
-        self._clients.discard(self)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("client %s", self.peer, exc_info=task.exception())
+    def end(self) -> asyncio.Task[None] | None:
+        """Close, and give up what runs. Gives the task that has yet to notice."""
         self.close()
+        self._gone = True
+        self._clients.discard(self)
+        running, self._running = self._running, None
+        if running is not None:
+            running.cancel()
+        return running if isinstance(running, asyncio.Task) else None
 
-    async def _serve(self) -> None:
-        loop = asyncio.get_running_loop()
-        while not self._gone:
-            if not self._queue:
-                self._arrived = loop.create_future()
-                await self._arrived
-            raw = self._queue.popleft()
-            reply = await self._answer(raw)
-            if reply and not self._gone:
-                assert self._transport is not None
-                self._transport.write(reply)
-                if more_to_come(reply):
-                    self._queue.appendleft(again(raw, reply))
-                if not self._writable.is_set():
-                    await self._writable.wait()
+    def answered(self, reply: bytes) -> None:
+        """The framed reply to the command that runs."""
+        assert self._transport is not None and self.message is not None
+        silent = self.message.op == OP_MSG and self.message.flags & MORE_TO_COME
+        self.message = self._running = None
+        if self._gone:
+            self._clients.discard(self)
+        elif not silent:
+            self._transport.write(reply)
+        if self._queue:
+            self._go_on()
 
-    async def _answer(self, raw: bytes) -> bytes:
+    def failed(self, error: Exception) -> None:
+        """What the command that runs ended with."""
+        assert self.message is not None
+        self.answered(self._router.error(error, self.message, self.message.request_id))
+
+    def _go_on(self) -> None:
+        """The next command, where none runs and the client takes its replies."""
+        while self._queue and self.message is None and self._writable and not self._gone:
+            self._begin(self._queue.popleft())
+
+    def _begin(self, raw: bytes) -> None:
         _length, request_id, _response_to, op = HEADER.unpack_from(raw)
         if op == OP_COMPRESSED:
-            return self._router.error(COMPRESSED, None, request_id)
+            assert self._transport is not None
+            self._transport.write(self._router.error(COMPRESSED, None, request_id))
+            return
         try:
             message = Message(raw)
             message.command  # noqa: B018 a body that is no BSON shows here
         except (ProtocolError, ValueError, LookupError, struct.error) as error:
-            log.warning("client %s: %s; closed", self.peer, error)
-            self.close()
-            return b""
+            self._refuse(error)
+            return
         self.message, self.since = message, time.monotonic()
+        self._running = self._router.pass_on(self, message)
+        if self._running is None:
+            self._running = asyncio.create_task(self._answer(message))
+
+    async def _answer(self, message: Message) -> None:
         try:
             reply = await self._router.answer(self, message)
         except Exception as error:
-            reply = self._router.error(error, message, request_id)
-        finally:
-            self.message = None
-        return b"" if message.op == OP_MSG and message.flags & MORE_TO_COME else reply
+            self.failed(error)
+        else:
+            if more_to_come(reply):
+                self._queue.appendleft(again(message.raw, reply))
+            self.answered(reply)
+
+    def _refuse(self, error: Exception) -> None:
+        log.warning("client %s sent %s; closed", self.peer, error)
+        self.close()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, Protocol, cast
 
+from clusters.wire.framing import read_room, take
 from clusters.wire.message import (
-    HEADER,
-    MAX_MESSAGE,
-    READ_BYTES,
+    OP_MSG,
+    OP_REPLY,
     Message,
+    ProtocolError,
     decode,
     encode,
     next_request_id,
@@ -22,6 +23,8 @@ from clusters.wire.message import (
 
 INTERNAL_WIRE_VERSION = 17
 """What 6.0 members put into `internalClient` of their hello; it makes the server treat us as a fellow server."""
+
+_ANSWERS: Final = frozenset((OP_MSG, OP_REPLY))
 
 
 class CommandFailed(Exception):
@@ -44,6 +47,28 @@ class DeadlinePassed(TimeoutError):
     """No reply by the deadline. The connection is closed: a late reply would be taken for the next one's."""
 
 
+class Waiting(Protocol):
+    """Whom a reply is for: one of the two is called, once."""
+
+    def reply(self, raw: bytes) -> None:
+        """The framed reply. The connection is free again."""
+
+    def lost(self, error: Exception) -> None:
+        """The connection broke or was closed before the reply."""
+
+
+class _Awaited(asyncio.Future[bytes]):
+    """For a coroutine, which may have been cancelled meanwhile."""
+
+    def reply(self, raw: bytes) -> None:
+        if not self.done():
+            self.set_result(raw)
+
+    def lost(self, error: Exception) -> None:
+        if not self.done():
+            self.set_exception(error)
+
+
 class Connection(asyncio.BufferedProtocol):
     """One command at a time. `host` is `address:port`. Make it with `Connection.open`."""
 
@@ -51,9 +76,9 @@ class Connection(asyncio.BufferedProtocol):
         self.host = host
         self.hello: dict[str, Any] = {}
         self._transport: asyncio.Transport | None = None
-        self._room = memoryview(bytearray(READ_BYTES))
+        self._room = read_room()
         self._buffer = bytearray()
-        self._waiting: asyncio.Future[bytes] | None = None
+        self._waiting: Waiting | None = None
         self._lost: Exception | None = None
 
     @classmethod
@@ -125,14 +150,13 @@ class Connection(asyncio.BufferedProtocol):
             raise ConnectionLost(str(self._lost))
         if self._waiting is not None:
             raise RuntimeError(f"a command is already waiting on this connection to {self.host}")
-        assert self._transport is not None
-        self._waiting = asyncio.get_running_loop().create_future()
-        self._transport.write(raw)
+        waiting = _Awaited()
+        self.send(raw, waiting)
         try:
             if deadline is None:
-                return Message(await self._waiting)
+                return Message(await waiting)
             async with asyncio.timeout(deadline):
-                return Message(await self._waiting)
+                return Message(await waiting)
         except TimeoutError as error:
             self.close()
             raise DeadlinePassed(f"{self.host}: no reply within {deadline:g} s") from error
@@ -140,8 +164,12 @@ class Connection(asyncio.BufferedProtocol):
             # A reply may still come; nobody can tell whose it would be.
             self.close()
             raise
-        finally:
-            self._waiting = None
+
+    def send(self, raw: bytes, waiting: Waiting) -> None:
+        """Send one framed message on a `usable` connection; nothing here limits how long its reply may take."""
+        assert self._transport is not None
+        self._waiting = waiting
+        self._transport.write(raw)
 
     # asyncio.BufferedProtocol
 
@@ -153,20 +181,16 @@ class Connection(asyncio.BufferedProtocol):
         return self._room
 
     def buffer_updated(self, nbytes: int) -> None:
-        buffer = self._buffer
-        buffer += self._room[:nbytes]
-        while len(buffer) >= 16:
-            (length, *_rest) = HEADER.unpack_from(buffer)
-            if not 16 <= length <= MAX_MESSAGE:
-                self._lost = ConnectionLost(f"{self.host} sent a message of {length} bytes")
-                self.close()
-                return
-            if len(buffer) < length:
-                return
-            raw = bytes(buffer[:length])
-            del buffer[:length]
-            if self._waiting is not None and not self._waiting.done():
-                self._waiting.set_result(raw)
+        try:
+            messages = take(self._buffer, self._room[:nbytes], _ANSWERS)
+        except ProtocolError as error:
+            self._lost = ConnectionLost(f"{self.host} sent {error}")
+            self.close()
+            return
+        for raw in messages:
+            waiting, self._waiting = self._waiting, None
+            if waiting is not None:
+                waiting.reply(raw)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._lost is None:
@@ -174,5 +198,6 @@ class Connection(asyncio.BufferedProtocol):
         self._fail(self._lost)
 
     def _fail(self, error: Exception) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(error)
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.lost(error)

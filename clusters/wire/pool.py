@@ -5,6 +5,8 @@ No upper bound: a getMore that hangs occupies its connection for as long as it h
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,8 +15,8 @@ from clusters.wire.message import Message
 
 CONNECT_DEADLINE = 10.0
 """Seconds to connect and shake hands."""
-IDLE_KEPT = 128
-"""Connections kept per host when they are given back; more than this many are closed."""
+IDLE_SECONDS = 60.0
+"""A connection that nobody needed for as long is closed when another is given back."""
 
 
 class Pool:
@@ -23,7 +25,8 @@ class Pool:
     def __init__(self, host: str, *, internal: bool = False) -> None:
         self.host = host
         self._internal = internal
-        self._idle: list[Connection] = []
+        self._idle: deque[tuple[Connection, float]] = deque()
+        """Those given back, and since when; the last given back is the first to be used again."""
         self._closed = False
 
     @asynccontextmanager
@@ -44,23 +47,30 @@ class Pool:
             self.release(connection)
 
     async def acquire(self) -> Connection:
+        return self.idle() or await Connection.open(self.host, deadline=CONNECT_DEADLINE, internal=self._internal)
+
+    def idle(self) -> Connection | None:
+        """A connection that is there and free, to be given back by `release`."""
         while self._idle:
-            connection = self._idle.pop()
+            connection, _since = self._idle.pop()
             if connection.usable:
                 return connection
             connection.close()
-        return await Connection.open(self.host, deadline=CONNECT_DEADLINE, internal=self._internal)
+        return None
 
     def release(self, connection: Connection) -> None:
-        if connection.usable and not self._closed and len(self._idle) < IDLE_KEPT:
-            self._idle.append(connection)
-        else:
+        if not connection.usable or self._closed:
             connection.close()
+            return
+        now = time.monotonic()
+        self._idle.append((connection, now))
+        while now - self._idle[0][1] > IDLE_SECONDS:
+            self._idle.popleft()[0].close()
 
     def close(self) -> None:
         self._closed = True
         while self._idle:
-            self._idle.pop().close()
+            self._idle.pop()[0].close()
 
 
 class Pools:

@@ -130,6 +130,8 @@ class Client(asyncio.BufferedProtocol):
     # the command loop
 
     def close(self) -> None:
+        """At once; no queued command begins any more."""
+        self._queue.clear()
         if self._transport is not None:
             self._transport.abort()
 

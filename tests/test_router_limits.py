@@ -118,6 +118,7 @@ async def test_nothing_of_what_would_abort_it_reaches_the_router_host(sharded: L
         "findAndModify",
         "stream",
         "stream behind explain",
+        "stream of the cluster",
         "stream in a sequence",
         "stream in the last of two pipelines",
     }

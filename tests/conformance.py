@@ -30,9 +30,10 @@ UNSHARDED: Final = "unsharded"
 REPLICA_SET: Final = "replica set"
 
 _NOT_COMPARED: Final = frozenset(
-    ("$clusterTime", "operationTime", "opTime", "electionId", "$gleStats", "lastCommittedOpTime", "$configTime")
-)
-"""Times and elections; the last three are what a shard server adds for other servers, and drivers do not look at."""
+    ("$clusterTime", "operationTime", "opTime", "electionId",
+     "$gleStats", "lastCommittedOpTime", "$configTime", "$topologyTime", "readOnly")
+)  # fmt: skip
+"""Times and elections; those of the second line a shard server adds for other servers, and drivers ignore them."""
 _numbers = itertools.count(1)
 
 
@@ -74,9 +75,11 @@ class Place:
         return await self.run({**command, "lsid": self._session, "txnNumber": Int64(next(_numbers))})
 
     async def refill(self, documents: Sequence[Document]) -> None:
-        await self.run({"delete": "orders", "deletes": [{"q": {}, "limit": 0}]})
-        if documents:
-            await self.run({"insert": "orders", "documents": list(documents)})
+        """Make `orders` hold these, if it does not."""
+        if await self.documents() != list(documents):
+            concern = {"writeConcern": {"w": 1}}
+            await self.run({"delete": "orders", "deletes": [{"q": {}, "limit": 0}], **concern})
+            await self.run({"insert": "orders", "documents": list(documents), **concern})
 
     async def documents(self) -> list[Document]:
         reply = await self.run({"find": "orders", "sort": {"_id": 1}, "batchSize": 1000})

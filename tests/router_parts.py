@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 from clusters.local import LocalCluster
 from clusters.member import LocalMember
-from clusters.wire.connection import Connection
+from clusters.wire.connection import CommandFailed, Connection
 
 Orders = AsyncCollection[dict[str, Any]]
 
@@ -84,6 +84,20 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise AssertionError(f"{what}: not within {DEADLINE:g} s") from None
+
+
+async def said(
+    connection: Connection,
+    command: Mapping[str, Any],
+    database: str = "admin",
+    kept: Sequence[str] = ("ok", "code", "codeName", "errmsg", "errorLabels", "writeConcernError"),
+) -> dict[str, Any]:
+    """What the reply says, failed or not: of the router and of a member of a set it can be the same."""
+    try:
+        reply = await connection.command(database, command, deadline=DEADLINE)
+    except CommandFailed as error:
+        reply = dict(error.reply)
+    return {one: reply[one] for one in kept if one in reply}
 
 
 def session() -> dict[str, Any]:

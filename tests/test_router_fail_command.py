@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,8 +15,8 @@ from pymongo.errors import AutoReconnect, OperationFailure
 
 from clusters.local import LocalCluster
 from clusters.router import codes
-from clusters.wire.connection import CommandFailed, Connection, ConnectionLost
-from router_parts import DEADLINE, orders, router_host, session, to_router
+from clusters.wire.connection import Connection, ConnectionLost
+from router_parts import DEADLINE, orders, router_host, said, session, to_router
 
 pytestmark = pytest.mark.live
 
@@ -35,16 +35,6 @@ async def failing(connection: Connection, mode: object = "alwaysOn", **data: Any
         yield
     finally:
         await connection.command("admin", OFF)
-
-
-async def said(connection: Connection, command: Mapping[str, Any], database: str = "admin") -> dict[str, Any]:
-    """The reply, failed or not, without times and what only a member of a set adds."""
-    try:
-        reply = await connection.command(database, command, deadline=DEADLINE)
-    except CommandFailed as error:
-        reply = dict(error.reply)
-    return {one: reply[one] for one in ("ok", "code", "codeName", "errmsg", "errorLabels", "writeConcernError")
-            if one in reply}  # fmt: skip
 
 
 @pytest.fixture

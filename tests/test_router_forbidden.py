@@ -13,7 +13,7 @@ from hypothesis import given
 
 import clusters.router
 from bson_values import documents, repeatedly
-from clusters.router.forbidden import CLUSTER_FORM, PLAIN, Forbidden, as_itself, to_cluster_form
+from clusters.router.forbidden import CLUSTER_FORM, PLAIN, Forbidden, as_itself, explain_form, to_cluster_form
 from clusters.wire.message import (
     CHECKSUM_PRESENT,
     EXHAUST_ALLOWED,
@@ -166,3 +166,36 @@ def test_the_cluster_commands_are_spelled_in_the_gate_and_nowhere_else() -> None
         if found:
             spelled[path.name] = found
     assert spelled == {"forbidden.py": set(CLUSTER_FORM.values())}
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        {"update": "orders", "updates": [{"q": {}, "u": {"$set": {"a": 1}}}]},
+        {"clusterUpdate": "orders", "updates": []},
+        {"clusterFind": "orders"},
+        {"delete": "orders", "deletes": []},
+        {"explain": {"find": "orders"}},
+        {"find": "orders", "tailable": True},
+        {"find": "orders", "txnNumber": Int64(1)},
+        {"aggregate": 1, "pipeline": [], "cursor": {}},
+        {"aggregate": "orders", "pipeline": [STREAM], "cursor": {}},
+        {"aggregate": "orders", "pipeline": [], "fromMongos": True},
+        {},
+        3,
+    ],
+    ids=str,
+)
+def test_nothing_but_a_harmless_read_is_explained_by_the_router_host(inner: object) -> None:
+    """A shard told to explain a clusterUpdate explains itself to death."""
+    with pytest.raises(Forbidden):
+        explain_form(message({"explain": inner, "verbosity": "queryPlanner"}))
+
+
+def test_an_explain_passes_with_its_command_in_cluster_form_and_nothing_else() -> None:
+    given = {"explain": {"find": "orders", "filter": {"a": 1}}, "verbosity": "executionStats", "lsid": {"id": 1}}
+    assert Message(explain_form(message(given))).document() == {
+        "explain": {"clusterFind": "orders", "filter": {"a": 1}},
+        "verbosity": "executionStats",
+        "$db": "app",
+    }

@@ -53,6 +53,9 @@ class Cursors:
     def remove(self, identity: int) -> None:
         self._cursors.pop(identity, None)
 
+    def all(self) -> list[Cursor]:
+        return list(self._cursors.values())
+
     def idle(self) -> Iterator[Cursor]:
         """Those nobody used for IDLE_LIMIT."""
         limit = time.monotonic() - IDLE_LIMIT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -12,18 +13,25 @@ from bson.objectid import ObjectId
 
 from clusters.router import fail_command, handshake, refusals
 from clusters.router.change_stream import ChangeStreams
+from clusters.router.collections import Collections
 from clusters.router.current_op import CurrentOp
 from clusters.router.ddl import Ddl
 from clusters.router.errors import RouterError
+from clusters.router.explain import Explain
 from clusters.router.fail_command import FailCommand
 from clusters.router.forbidden import names_collection
+from clusters.router.indexes import Indexes
 from clusters.router.listings import Listings
 from clusters.router.members import Members
 from clusters.router.passing import Passing
 from clusters.router.replies import UNKNOWN_ERROR, encode_reply, error_document, moved_document
 from clusters.router.rewrite import failed
 from clusters.router.server import Client, Running
+from clusters.router.sessions import Sessions
+from clusters.router.settings import SETTINGS, ClusterSettings
+from clusters.router.shard_map import ShardMap
 from clusters.router.sharding import Sharding
+from clusters.router.stats import Stats
 from clusters.router.status import KIND, Counts, Status
 from clusters.router.straight import Straight
 from clusters.router.writes import Writes
@@ -52,6 +60,13 @@ class Dispatch:
         ddl: Ddl,
         sharding: Sharding,
         zones: Zones,
+        indexes: Indexes,
+        collections: Collections,
+        stats: Stats,
+        shard_map: ShardMap,
+        settings: ClusterSettings,
+        sessions: Sessions,
+        explain: Explain,
         listings: Listings,
         current_op: CurrentOp,
         status: Status,
@@ -82,44 +97,74 @@ class Dispatch:
         }
         self._documents: dict[str, _Document] = {
             "addShardToZone": zones.command,
-            "balancerStart": ddl.balancer,
-            "balancerStatus": ddl.balancer,
-            "balancerStop": ddl.balancer,
             "buildInfo": status.build_info,
             "buildinfo": status.build_info,
             "configureFailPoint": self._configure_fail_point,
+            "collMod": indexes.collection_options,
+            "collStats": stats.collection,
+            "collstats": stats.collection,
             "connPoolStats": status.parameters,
             "connectionStatus": self._connection_status,
             "count": passing.count,
             "create": ddl.create,
-            "createIndexes": ddl.create_indexes,
+            "convertToCapped": collections.convert_to_capped,
+            "createIndexes": indexes.create,
             "currentOp": current_op.command,
+            "dataSize": stats.data_size,
+            "datasize": stats.data_size,
+            "dbStats": stats.database,
+            "dbstats": stats.database,
+            "deleteIndexes": indexes.drop,
             "distinct": passing.distinct,
             "drop": ddl.drop,
             "dropDatabase": ddl.drop_database,
-            "dropIndexes": ddl.drop_indexes,
+            "dropIndexes": indexes.drop,
+            "echo": self._echo,
             "enableSharding": ddl.enable_sharding,
             "endSessions": self._ok,
-            "explain": self._explain,
+            "explain": explain.command,
+            "features": status.features,
             "flushRouterConfig": ddl.flush_router_config,
             "getCmdLineOpts": self._command_line,
+            "getLog": status.log_lines,
             "getParameter": status.parameters,
+            "getShardMap": shard_map.shard_map,
+            "getShardVersion": shard_map.shard_version,
             "hostInfo": status.host_info,
             "isdbgrid": self._is_router,
+            "killAllSessions": sessions.kill,
+            "killAllSessionsByPattern": sessions.kill,
             "killCursors": self._kill_cursors,
+            "killOp": sessions.kill_op,
+            "killSessions": sessions.kill,
+            "listCommands": self._list_commands,
             "listDatabases": listings.list_databases,
             "listShards": listings.list_shards,
             "mongofaultRouterStatus": self._router_status,
             "moveChunk": sharding.move_chunk,
             "moveRange": sharding.move_range,
+            "movePrimary": collections.move_primary,
+            "netstat": shard_map.net_stat,
             "ping": self._ok,
+            "planCacheClear": indexes.plan_cache,
+            "planCacheClearFilters": indexes.plan_cache,
+            "planCacheListFilters": indexes.plan_cache,
+            "planCacheSetFilter": indexes.plan_cache,
+            "refineCollectionShardKey": collections.refine_shard_key,
+            "refreshSessions": self._ok,
             "removeShardFromZone": zones.command,
+            "renameCollection": collections.rename,
+            "rolesInfo": self._no_roles,
             "serverStatus": status.server_status,
             "setParameter": status.parameters,
             "shardCollection": sharding.shard_collection,
             "split": sharding.split,
+            "startSession": sessions.start,
             "updateZoneKeyRange": zones.command,
+            "usersInfo": self._no_users,
+            "validate": stats.validate,
             "waitForFailPoint": self._wait_for_fail_point,
+            **dict.fromkeys(SETTINGS, settings.command),
         }
 
     def pass_on(self, client: Client, message: Message) -> Running | None:
@@ -149,6 +194,8 @@ class Dispatch:
         self._counts.commands[command] += 1
         if command in _HELLO:
             return await self._hello(client, message)
+        if command == "whatsmyuri":
+            return self._reply({"you": client.peer, "ok": 1.0}, message)
         if message.op == OP_QUERY:
             raise RouterError(352, "UnsupportedOpQueryCommand", f"{command!r} came as OP_QUERY; send OP_MSG")
         refusal = refusals.common(message)
@@ -265,14 +312,28 @@ class Dispatch:
     async def _ok(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"ok": 1.0}
 
-    async def _explain(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
-        raise refusals.explain()
+    async def _echo(self, command: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"echo": command, "ok": 1.0}
 
-    async def _connection_status(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"authInfo": {"authenticatedUsers": [], "authenticatedUserRoles": []}, "ok": 1.0}
+    async def _no_users(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"users": [], "ok": 1.0}
+
+    async def _no_roles(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"roles": [], "ok": 1.0}
+
+    async def _list_commands(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Those done here, described by the router host where it knows one of the name."""
+        known = await self._status.commands()
+        here = sorted({*self._bytes, *self._documents, "hello", "isMaster", "whatsmyuri"})
+        plain = {"help": "", "requiresAuth": True, "secondaryOk": True, "adminOnly": False}
+        return {"commands": {name: known.get(name, plain) for name in here}, "ok": 1.0}
+
+    async def _connection_status(self, command: Mapping[str, Any]) -> Mapping[str, Any]:
+        shown: dict[str, Any] = {"authenticatedUserPrivileges": []} if command.get("showPrivileges") else {}
+        return {"authInfo": {"authenticatedUsers": [], "authenticatedUserRoles": [], **shown}, "ok": 1.0}
 
     async def _is_router(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"isdbgrid": 1, "ok": 1.0}
+        return {"isdbgrid": 1, "hostname": socket.gethostname(), "ok": 1.0}
 
     async def _command_line(self, _command: Mapping[str, Any]) -> Mapping[str, Any]:
         return self._status.command_line()

@@ -28,13 +28,25 @@ _LOOKED_FOR: Final = (b"startTransaction\x00", b"autocommit\x00", b"apiStrict\x0
 
 _AUTHENTICATION: Final = frozenset(
     ("saslStart", "saslContinue", "authenticate", "getnonce", "logout", "createUser", "updateUser", "dropUser",
-     "createRole", "grantRolesToUser", "usersInfo", "rolesInfo")
+     "dropAllUsersFromDatabase", "createRole", "updateRole", "dropRole", "dropAllRolesFromDatabase",
+     "grantRolesToUser", "revokeRolesFromUser", "grantPrivilegesToRole", "revokePrivilegesFromRole",
+     "grantRolesToRole", "revokeRolesFromRole", "invalidateUserCache")
 )  # fmt: skip
 _TRANSACTIONS: Final = frozenset(("commitTransaction", "abortTransaction", "coordinateCommitTransaction"))
 _OF_MEMBERS: Final = frozenset(
     ("replSetGetStatus", "replSetGetConfig", "replSetStepDown", "replSetReconfig", "replSetFreeze", "fsync",
-     "fsyncUnlock", "killOp", "validate", "top", "getLog", "shutdown", "profile")
+     "fsyncUnlock", "top", "shutdown", "profile", "compact", "reIndex", "logRotate", "lockInfo", "getDiagnosticData",
+     "clearLog", "logMessage", "rotateCertificates", "dropConnections", "connPoolSync", "cleanupOrphaned",
+     "splitVector", "setIndexCommitQuorum", "setProfilingFilterGlobally", "startRecordingTraffic",
+     "stopRecordingTraffic", "refreshLogicalSessionCacheNow", "validateDBMetadata", "shardingState",
+     "compactStructuredEncryptionData")
 )  # fmt: skip
+_NOT_BUILT: Final = frozenset(
+    ("mapReduce", "mapreduce", "filemd5", "mergeChunks", "multicast", "reshardCollection", "abortReshardCollection",
+     "commitReshardCollection", "cleanupReshardCollection", "clearJumboFlag", "repairShardedCollectionChunksHistory",
+     "availableQueryOptions", "whatsmysni")
+)  # fmt: skip
+"""A mongos of 6.0 does them."""
 
 
 def transaction() -> RouterError:
@@ -60,6 +72,13 @@ def unknown(command: str) -> RouterError:
         return RouterError(
             115, "CommandNotSupported", f"{command} is not supported through the stand-in router; send it to the member"
         )
+    if command in _NOT_BUILT:
+        return RouterError(
+            115,
+            "CommandNotSupported",
+            f"the stand-in router does not do {command} (it is used only where no mongos is found);"
+            " set MONGODB_BINARIES to a release that has one",
+        )
     if command.startswith(("cluster", "_")):
         return RouterError(
             20, "IllegalOperation", f"the stand-in router takes no {command} from a client: only servers say it"
@@ -83,7 +102,9 @@ def fail_point(name: Any, hosts: Sequence[tuple[str, str]]) -> RouterError:
 
 
 def explain() -> RouterError:
-    return RouterError(115, "CommandNotSupported", "the stand-in router does not explain; send explain to the member")
+    return RouterError(
+        115, "CommandNotSupported", "the stand-in router does not explain a change stream; send explain to the member"
+    )
 
 
 def collectionless(pipeline: Any) -> RouterError:

@@ -9,10 +9,13 @@ from typing import Final
 
 from clusters.router.catalog import Catalog
 from clusters.router.change_stream import ChangeStreams, IdleLimits
+from clusters.router.collections import Collections
 from clusters.router.current_op import CurrentOp
 from clusters.router.ddl import Ddl
 from clusters.router.dispatch import Dispatch
+from clusters.router.explain import Explain
 from clusters.router.fail_command import FailCommand
+from clusters.router.indexes import Indexes
 from clusters.router.listener import Listener
 from clusters.router.listings import Listings
 from clusters.router.members import Members
@@ -20,7 +23,11 @@ from clusters.router.monitor import Monitor
 from clusters.router.passing import Passing
 from clusters.router.router_host import RouterHost
 from clusters.router.server import Client
+from clusters.router.sessions import Sessions
+from clusters.router.settings import ClusterSettings
+from clusters.router.shard_map import ShardMap
 from clusters.router.sharding import Sharding
+from clusters.router.stats import Stats
 from clusters.router.status import Counts, Status
 from clusters.router.straight import Straight
 from clusters.router.writes import Writes
@@ -74,6 +81,13 @@ class Router:
             Ddl(members, catalog, self._host),
             Sharding(members, catalog),
             Zones(members),
+            Indexes(members, catalog),
+            Collections(members, catalog),
+            Stats(members, catalog),
+            ShardMap(members, catalog),
+            ClusterSettings(members, catalog),
+            Sessions(members, self._passing),
+            Explain(members, catalog, self._host),
             Listings(members, catalog, self._passing),
             CurrentOp(members, self._host, self._clients, self._streams.table, settings.listen),
             Status(members, self._host, self._counts, self._clients, settings.listen),

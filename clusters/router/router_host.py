@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from clusters.router.catalog import STALE
 from clusters.router.errors import RouterError
-from clusters.router.forbidden import as_itself, to_cluster_form
+from clusters.router.forbidden import as_itself, explain_form, to_cluster_form
 from clusters.router.rewrite import failed
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, Waiting
 from clusters.wire.message import Message, decode, encode, next_request_id
@@ -24,7 +24,7 @@ STALE_DEADLINE: Final = 10.0
 """Seconds of stale answers to an aggregate, which a mongos would retry. See `_refresh`."""
 
 _WRITES: Final = (b"$merge\x00", b"$out\x00")
-"""Stages after which an aggregate is not sent again: it may have written."""
+"""Stages after which an aggregate is not sent again, as it may have written: the catalog is read before it."""
 
 COMPUTED: Final = frozenset(
     ("$match", "$project", "$addFields", "$set", "$unset", "$group", "$sort", "$sortByCount", "$limit", "$skip",
@@ -59,11 +59,16 @@ class RouterHost:
     async def pass_on(self, message: Message, opened: Container[int]) -> Message:
         """The reply to the message in its cluster form. Raises Forbidden, RouterError 6 or 203, ConnectionLost."""
         raw = to_cluster_form(message, opened)
+        writes = message.command == "aggregate" and any(one in raw for one in _WRITES)
+        if writes:
+            command = message.document()
+            await self._refresh(command["$db"], command["aggregate"])
         reply = await self._request(raw)
-        if message.command == "aggregate" and failed(reply.body) and not any(one in raw for one in _WRITES):
+        if message.command == "aggregate" and failed(reply.body) and not writes:
             give_up = time.monotonic() + STALE_DEADLINE
             while decode(reply.body).get("code") in STALE and time.monotonic() < give_up:
-                await self._refresh(message)
+                command = message.document()
+                await self._refresh(command["$db"], command["aggregate"])
                 reply = await self._request(raw)
         return reply
 
@@ -78,6 +83,23 @@ class RouterHost:
         raw = as_itself(message)
         async with asyncio.timeout(deadline), self._pool.connection() as connection:
             return self._checked(message, await connection.request(raw))
+
+    async def explain(self, database: str, command: Mapping[str, Any]) -> dict[str, Any]:
+        """explain of a find or an aggregate by the in-process router. Raises Forbidden, CommandFailed."""
+        message = Message(encode({**command, "$db": database}, request_id=next_request_id()))
+        raw = explain_form(message)
+        reply = await self._request(raw)
+        give_up = time.monotonic() + STALE_DEADLINE
+        while failed(reply.body) and decode(reply.body).get("code") in STALE and time.monotonic() < give_up:
+            await self._refresh(database, next(iter(command["explain"].values())))
+            reply = await self._request(raw)
+        return self._checked(message, reply)
+
+    async def server_info(self) -> dict[str, Any]:
+        """`serverInfo` as an explain has it."""
+        build = await self.ask("admin", {"buildInfo": 1}, deadline=READY_DEADLINE)
+        host, _, port = self.host.rpartition(":")
+        return {"host": host, "port": int(port), "version": build["version"], "gitVersion": build["gitVersion"]}
 
     async def current_op(self, options: Mapping[str, Any], *, deadline: float) -> list[dict[str, Any]]:
         """The router host's own ops."""
@@ -107,16 +129,14 @@ class RouterHost:
     def close(self) -> None:
         self._pool.close()
 
-    async def _refresh(self, message: Message) -> None:
+    async def _refresh(self, database: str, collection: Any) -> None:
         """Make the in-process router read the catalog again.
 
-        Its clusterAggregate neither retries a stale answer (13388, 249 or 304 comes out) nor remembers it: the same
-        old version was sent for 10 s (measured on 6.0.5). A clusterFind, here on every shard, does both.
+        Its clusterAggregate and its explain neither retry a stale answer (13388, 249 or 304 comes out) nor remember it:
+        the same old version was sent for 10 s (measured on 6.0.5). A clusterFind, here on every shard, does both.
         """
-        command = message.document()
-        find = {"find": command["aggregate"], "projection": {"_id": 1}, "limit": 1, "singleBatch": True}
-        if isinstance(command["aggregate"], str):
-            await self.run(command["$db"], find)
+        if isinstance(collection, str):
+            await self.run(database, {"find": collection, "projection": {"_id": 1}, "limit": 1, "singleBatch": True})
 
     def _checked(self, message: Message, reply: Message) -> dict[str, Any]:
         answer = decode(reply.body)

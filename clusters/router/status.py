@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from clusters.router.errors import RouterError
 from clusters.router.members import COMMAND_DEADLINE, Members
 from clusters.router.router_host import RouterHost
 
@@ -43,9 +44,33 @@ class Status:
     async def host_info(self, _command: Mapping[str, Any]) -> dict[str, Any]:
         return await self._host.ask("admin", {"hostInfo": 1}, deadline=COMMAND_DEADLINE)
 
+    async def features(self, _command: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._host.ask("admin", {"features": 1}, deadline=COMMAND_DEADLINE)
+
+    async def commands(self) -> dict[str, Any]:
+        """The router host's commands: name -> what listCommands says of it."""
+        found: dict[str, Any] = await self._host.ask("admin", {"listCommands": 1}, deadline=COMMAND_DEADLINE)
+        return dict(found["commands"])
+
+    async def log_lines(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """getLog: no warnings at start-up to tell; the log itself is a file beside the members'."""
+        name = command["getLog"]
+        if name == "*":
+            return {"names": ["global", "startupWarnings"], "ok": 1.0}
+        if name == "startupWarnings":
+            return {"totalLinesWritten": 0, "log": [], "ok": 1.0}
+        raise RouterError(
+            115,
+            "CommandNotSupported",
+            f"getLog of the stand-in router has startupWarnings, found {name!r}; read router.log",
+        )
+
     async def parameters(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        """getParameter, setParameter, configureFailPoint, waitForFailPoint, connPoolStats: of the router host."""
+        """getParameter, setParameter, connPoolStats: of the router host."""
         kept = {name: value for name, value in command.items() if not name.startswith("$") and name != "lsid"}
+        if "featureCompatibilityVersion" in kept and "getParameter" in kept:
+            # The cluster's: the router host is no shard of it, so nobody ever set its own.
+            return await self._members.config_command(kept)
         limit = command.get("maxTimeMS", 0) / 1000
         return await self._host.ask("admin", kept, deadline=COMMAND_DEADLINE + limit)
 

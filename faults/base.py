@@ -1,6 +1,6 @@
 """What a fault is: available or not, injected, proven, healed; and a record from which another process can heal it.
 
-A fault knows one target and the cluster it is in. It records nothing and judges nothing.
+A fault knows its site: one target, the cluster it is in, the namespace that is watched. It records and judges nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from clusters.cluster import Cluster
 from clusters.errors import ClusterError, Refused
 from clusters.guard import Ledger, Opening, Undo
 from clusters.member import Member
+from faults.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +33,33 @@ class HealFailed(ClusterError):
     """The fault could not be shown to be gone by its deadline. Its undo record stays in the ledger."""
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a fault is to act. `namespace` is what the load watches, for faults that strike one namespace alone."""
+
+    cluster: Cluster
+    target: Member
+    namespace: str | None = None
+
+
 class Fault(Protocol):
     """A fault on one target.
 
-    `heal` is idempotent and has a deadline of its own; `undo` is plain data, written down before `inject` acts.
+    `heal` is idempotent and has a deadline of its own; `undo` is plain data, written down before `inject` acts. Both
+    `heal` and the undo records are done with as well when the target's process is gone.
     """
 
     name: ClassVar[str]
+    options: ClassVar[type[Options]]
+    spares_health: ClassVar[bool]
+    """Whether the target goes on answering hello and heartbeats, so that nobody takes it for broken."""
     target: Member
 
-    def __init__(self, cluster: Cluster, target: Member) -> None: ...
+    def __init__(self, site: Site, options: Any = ...) -> None:
+        """`options` an instance of the class's `options`."""
 
-    @classmethod
-    def available(cls, cluster: Cluster, target: Member) -> str | None:
-        """Why it cannot be injected there, or None. Touches nothing."""
+    async def available(self) -> str | None:
+        """Why it cannot be injected, or None. Reads, and changes nothing."""
 
     def undo(self) -> Sequence[Undo]:
         """The primitives that heal it without this process's memory."""
@@ -110,7 +124,13 @@ class Injection:
             raise Unproven("the guardian that would heal after a crash is gone: nothing is broken without it")
         title = f"{self.fault.name} {self.fault.target.name}"
         self._records = self._ledger.open_many([Opening(undo, "fault", title) for undo in self.fault.undo()])
-        await self.fault.inject()
+        acting = asyncio.create_task(self.fault.inject())
+        try:
+            await asyncio.shield(acting)
+        except asyncio.CancelledError:
+            # An act under way may take effect after its undoing: it is waited for, so that the heal comes last.
+            await asyncio.wait([acting])
+            raise
         return await self.fault.proof()
 
     async def heal(self) -> None:

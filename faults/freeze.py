@@ -9,12 +9,12 @@ import asyncio
 import signal
 import time
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from clusters.cluster import Cluster
 from clusters.guard import SignalProcess, Undo
-from clusters.member import LocalMember, Member
-from faults.base import Evidence, HealFailed, Unproven, register
+from clusters.member import LocalMember
+from faults.base import Evidence, HealFailed, Site, Unproven, register
+from faults.options import Options
 
 PROOF_DEADLINE = 2.0
 """Seconds until the process must be seen stopped; it takes milliseconds, on a loaded machine too."""
@@ -27,12 +27,14 @@ class Freeze:
     """Stop one member; see the module."""
 
     name: ClassVar[str] = "freeze"
+    options: ClassVar[type[Options]] = Options
+    spares_health: ClassVar[bool] = False
 
-    def __init__(self, cluster: Cluster, target: Member) -> None:
-        self.target = target
+    def __init__(self, site: Site, options: Any = None) -> None:
+        self.target = site.target
 
-    @classmethod
-    def available(cls, cluster: Cluster, target: Member) -> str | None:
+    async def available(self) -> str | None:
+        target = self.target
         if not isinstance(target, LocalMember):
             return f"{target.name} is not a process of this machine"
         if target.process is None or not target.running():

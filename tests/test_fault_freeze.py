@@ -13,7 +13,7 @@ from clusters.guard import Ledger
 from clusters.local import LocalCluster
 from clusters.member import LocalMember
 from clusters.wire.connection import Connection, DeadlinePassed
-from faults.base import Injection, Unproven
+from faults.base import Injection, Site, Unproven
 from faults.freeze import Freeze
 
 pytestmark = pytest.mark.live
@@ -31,7 +31,7 @@ async def victim(replica_set: LocalCluster) -> AsyncIterator[LocalMember]:
 
 
 def injection(cluster: LocalCluster, victim: LocalMember, tmp_path: Path, *, guarded: bool = True) -> Injection:
-    fault = faults.by_name("freeze")(cluster, victim)
+    fault = faults.by_name("freeze")(Site(cluster, victim))
     return Injection(fault, Ledger.create(tmp_path / "ledger"), guarded=lambda: guarded)
 
 
@@ -87,7 +87,8 @@ async def test_nothing_is_frozen_without_a_guardian(
 
 
 async def test_a_member_frozen_by_somebody_else_is_not_a_target(replica_set: LocalCluster, victim: LocalMember) -> None:
-    assert Freeze.available(replica_set, victim) is None
+    fault = Freeze(Site(replica_set, victim))
+    assert await fault.available() is None
     victim.freeze()
-    await Freeze(replica_set, victim).proof()
-    assert Freeze.available(replica_set, victim) == f"{victim.name} is frozen already, and not by this run"
+    await fault.proof()
+    assert await fault.available() == f"{victim.name} is frozen already, and not by this run"

@@ -11,14 +11,24 @@ from typing import Any
 import pytest
 from pymongo.errors import OperationFailure
 
-from clusters.guard import FailPointOff, Ledger, Reconfigure, RunCommand, SignalProcess, UndoFailed, identify, undo_all
+from clusters.guard import (
+    FailPointOff,
+    FsyncUnlock,
+    Ledger,
+    Reconfigure,
+    RunCommand,
+    SignalProcess,
+    UndoFailed,
+    identify,
+    undo_all,
+)
 from clusters.local import OwnCluster
 from clusters.member import LocalMember
 
 pytestmark = pytest.mark.live
 
 
-async def undo(record: FailPointOff | RunCommand | Reconfigure, deadline: float = 10) -> None:
+async def undo(record: FailPointOff | FsyncUnlock | RunCommand | Reconfigure, deadline: float = 10) -> None:
     await asyncio.to_thread(record.undo, deadline)
 
 
@@ -48,6 +58,25 @@ async def test_a_fail_point_is_switched_off_and_the_second_time_is_harmless(repl
         await client.admin.command("ping")
     with pytest.raises(UndoFailed, match=rf"configureFailPoint on {member.host} failed: \d+ "):
         await undo(FailPointOff(member.host, "noSuchFailPoint"))
+
+
+async def test_an_fsync_lock_is_let_go_and_the_second_time_is_harmless(replica_set: OwnCluster) -> None:
+    member = (await secondaries(replica_set))[0]
+    async with member.client() as client:
+        await client.admin.command({"fsync": 1, "lock": True})
+        for _time in range(2):
+            await undo(FsyncUnlock(member.host))
+        assert "fsyncLock" not in await client.admin.command("currentOp")
+
+
+async def test_a_lock_that_is_not_let_go_is_not_called_undone(replica_set: OwnCluster) -> None:
+    member = (await secondaries(replica_set))[0]
+    async with member.client() as client:
+        for _time in range(2):
+            await client.admin.command({"fsync": 1, "lock": True})
+        await undo(FsyncUnlock(member.host))
+        assert (await client.admin.command("currentOp"))["fsyncLock"]
+        await undo(FsyncUnlock(member.host))
 
 
 async def test_a_command_is_run_as_extended_json_says(replica_set: OwnCluster) -> None:

@@ -17,6 +17,7 @@ import pytest
 from clusters.guard import (
     MARKER,
     FailPointOff,
+    FsyncUnlock,
     KillProcess,
     Process,
     Reconfigure,
@@ -45,6 +46,7 @@ ALL: list[Undo] = [
     KillProcess(token="token"),
     RemoveDirectory("/somewhere"),
     FailPointOff("127.0.0.1:1", "failCommand"),
+    FsyncUnlock("127.0.0.1:1"),
     RunCommand("127.0.0.1:1", "admin", {"setParameter": 1, "x": {"$numberLong": "5"}}),
     Reconfigure(("127.0.0.1:1",), "shard0", {"127.0.0.1:1": {"tags": {"dc": "a"}, "priority": 2}}),
 ]
@@ -219,6 +221,7 @@ def test_a_directory_that_was_made_but_not_marked_yet_goes(tmp_path: Path) -> No
 def test_a_server_that_is_gone_has_no_fail_point_but_its_command_was_not_run() -> None:
     nobody = "127.0.0.1:1"
     FailPointOff(nobody, "failCommand").undo(5)
+    FsyncUnlock(nobody).undo(5)
     with pytest.raises(UndoFailed, match="nobody listens"):
         RunCommand(nobody, "admin", {"ping": 1}).undo(1)
     with pytest.raises(UndoFailed, match="no primary found"):

@@ -24,6 +24,7 @@ from clusters.guard.process import (
 from clusters.guard.records import Lifetime, Opening, Record, Scope
 from clusters.guard.undo import (
     FailPointOff,
+    FsyncUnlock,
     KillProcess,
     Reconfigure,
     RemoveDirectory,
@@ -40,6 +41,7 @@ __all__ = [
     "TOKEN_VARIABLE",
     "FailPointOff",
     "Failure",
+    "FsyncUnlock",
     "Guardian",
     "GuardianFailed",
     "KillProcess",

@@ -104,6 +104,19 @@ class FailPointOff:
 
 
 @dataclass(frozen=True, slots=True)
+class FsyncUnlock:
+    """Let go of an fsyncLock of one server (`address:port`)."""
+
+    host: str
+
+    def undo(self, deadline: float) -> None:
+        commands.fsync_unlock(self.host, deadline)
+
+    def __str__(self) -> str:
+        return f"fsyncUnlock on {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
 class RunCommand:
     """Run a command, given as extended JSON, on one server. It must bear being run twice."""
 
@@ -136,13 +149,14 @@ class Reconfigure:
         return f"reconfigure {self.set_name} for {', '.join(self.members)}"
 
 
-Undo = SignalProcess | KillProcess | RemoveDirectory | FailPointOff | RunCommand | Reconfigure
+Undo = SignalProcess | KillProcess | RemoveDirectory | FailPointOff | FsyncUnlock | RunCommand | Reconfigure
 
 KINDS: Mapping[str, type[Undo]] = {
     "signal process": SignalProcess,
     "kill process": KillProcess,
     "remove directory": RemoveDirectory,
     "fail point off": FailPointOff,
+    "fsync unlock": FsyncUnlock,
     "run command": RunCommand,
     "reconfigure": Reconfigure,
 }

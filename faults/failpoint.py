@@ -1,0 +1,69 @@
+"""A fail point of a server as a means to break it: switched on, counted, switched off.
+
+Which one has which effect, the faults know. Fail points exist only with `enableTestCommands=1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clusters.guard import FailPointOff, Undo
+from clusters.wire.connection import CommandFailed
+from faults.direct import Direct
+
+
+class FailPoint:
+    """One fail point on one server (`address:port`)."""
+
+    def __init__(self, host: str, name: str, conditions: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        self._conditions = dict(conditions or {})
+        self._server = Direct(host)
+        self._before: int | None = None
+
+    def __str__(self) -> str:
+        return f"fail point {self.name}"
+
+    async def obstacle(self) -> str | None:
+        reply = await self._server.command({"getParameter": 1, "enableTestCommands": 1})
+        if not reply["enableTestCommands"]:
+            return "runs without enableTestCommands=1 and so has no fail points: start it with that parameter"
+        try:
+            on = await self.is_on()
+        except CommandFailed:
+            return f"has no fail point {self.name}: this server version does not know it"
+        return f"has {self} on already, and not by this run: switch it off first" if on else None
+
+    def undo(self) -> Undo:
+        return FailPointOff(self._server.host, self.name)
+
+    async def on(self) -> None:
+        command: dict[str, Any] = {"configureFailPoint": self.name, "mode": "alwaysOn"}
+        if self._conditions:
+            command["data"] = self._conditions
+        # The count goes on from earlier uses, and the reply has it as it was before this one (measured on 6.0.5).
+        self._before = int((await self._server.command(command))["count"])
+
+    async def is_on(self) -> bool:
+        return bool((await self._read())["mode"])
+
+    async def entered(self) -> int:
+        """How often it was entered since it was switched on here. Some count each look at them, not each operation."""
+        state = await self._read()
+        return int(state["timesEntered"]) - self._before if state["mode"] and self._before is not None else 0
+
+    async def taken(self) -> str | None:
+        times = await self.entered()
+        return f"{self} entered {times} times" if times > 0 else None
+
+    async def off(self) -> None:
+        await self._server.command({"configureFailPoint": self.name, "mode": "off"})
+
+    def close(self) -> None:
+        self._server.close()
+
+    async def _read(self) -> Mapping[str, Any]:
+        parameter = f"failpoint.{self.name}"
+        state: Mapping[str, Any] = (await self._server.command({"getParameter": 1, parameter: 1}))[parameter]
+        return state

@@ -1,0 +1,43 @@
+"""fsyncLock as a means to break a member: it serves reads and answers hello, and applies nothing.
+
+What that does to whom, the faults know.
+"""
+
+from __future__ import annotations
+
+from clusters.guard import FsyncUnlock, Undo
+from faults.direct import Direct
+
+
+class FsyncLock:
+    """The lock of one server (`address:port`)."""
+
+    def __init__(self, host: str) -> None:
+        self._server = Direct(host)
+
+    def __str__(self) -> str:
+        return "fsyncLock"
+
+    async def obstacle(self) -> str | None:
+        return "is fsyncLocked already, and not by this run: fsyncUnlock it first" if await self.is_on() else None
+
+    def undo(self) -> Undo:
+        return FsyncUnlock(self._server.host)
+
+    async def on(self) -> None:
+        await self._server.command({"fsync": 1, "lock": True})
+
+    async def is_on(self) -> bool:
+        # `opid` matches no operation: of the reply only `fsyncLock` is wanted.
+        return bool((await self._server.command({"currentOp": 1, "opid": -1})).get("fsyncLock"))
+
+    async def taken(self) -> str | None:
+        return "currentOp says fsyncLock" if await self.is_on() else None
+
+    async def off(self) -> None:
+        # It fails where there is no lock, with no code of its own (measured on 6.0.5).
+        if await self.is_on():
+            await self._server.command({"fsyncUnlock": 1})
+
+    def close(self) -> None:
+        self._server.close()

@@ -10,9 +10,15 @@ from typing import Any
 from clusters.errors import MemberDied
 from clusters.member import LocalProcess
 
+DOWN_POLL = 0.05
+"""Seconds between two looks at whether a process that was taken down has been started again."""
+
 
 async def while_all_live(work: Coroutine[Any, Any, None], processes: Sequence[LocalProcess]) -> None:
-    """Do `work`; cancel it and raise MemberDied as soon as one of the processes ends. A stopped process lives."""
+    """Do `work`; cancel it and raise MemberDied as soon as one of the processes ends by itself.
+
+    A stopped process lives; one that was killed or stopped by us may be started again meanwhile.
+    """
     working = asyncio.create_task(work)
     deaths = [asyncio.create_task(_death(process)) for process in processes]
     try:
@@ -43,7 +49,18 @@ def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
 
 
 async def _death(process: LocalProcess) -> None:
-    """Returns never while the process lives; raises MemberDied with its last words when it has ended."""
+    """Returns never while the process lives, or is down because it was taken down here; raises MemberDied with its
+    last words when it has ended otherwise."""
+    while True:
+        await _ended(process)
+        if not process.ended_here:
+            raise MemberDied(process.name, process.exit_code(), process.last_words())
+        while process.ended_here:  # noqa: ASYNC110 - whoever starts it knows nothing of those who watch it
+            await asyncio.sleep(DOWN_POLL)
+
+
+async def _ended(process: LocalProcess) -> None:
+    """Until this life of the process is over."""
     ended = asyncio.Event()
     descriptor: int | None = None
     assert process.process is not None
@@ -63,4 +80,3 @@ async def _death(process: LocalProcess) -> None:
         if descriptor is not None:
             loop.remove_reader(descriptor)
             os.close(descriptor)
-    raise MemberDied(process.name, process.exit_code(), process.last_words())

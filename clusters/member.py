@@ -55,6 +55,12 @@ class Member(Protocol):
     def running(self) -> bool:
         """Whether the process exists (a frozen one does)."""
 
+    async def kill(self, *, deadline: float = ...) -> None:
+        """SIGKILL, and wait until it is gone."""
+
+    async def start(self, *, deadline: float = ...) -> None:
+        """Start it again after it was killed, and wait until it says hello. Raises ClusterError."""
+
     def log_lines(self, since: float = 0.0) -> list[str]:
         """The lines of its log; with `since` (seconds since the epoch) those written after."""
 
@@ -83,6 +89,8 @@ class LocalProcess:
         self.log = log
         self.token = token
         self.process = process
+        self.ended_here = False
+        """Whether `kill` or `stop` ended it, so that its end is nobody's surprise; until it is started again."""
         self._at_first = at_first
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -101,6 +109,7 @@ class LocalProcess:
             )
         _children.append(self._child)
         self.process = identify(self._child.pid)
+        self.ended_here = False
         return self.process
 
     async def start(self, *, deadline: float = 60) -> None:
@@ -138,11 +147,13 @@ class LocalProcess:
 
     async def kill(self, *, deadline: float = 10) -> None:
         """SIGKILL, and wait until the process is gone."""
+        self.ended_here = True
         self._signal(signal.SIGKILL)
         await self._gone(deadline)
 
     async def stop(self, *, deadline: float = 30) -> None:
         """SIGTERM, and wait until the process is gone."""
+        self.ended_here = True
         self.thaw()
         self._signal(signal.SIGTERM)
         await self._gone(deadline)

@@ -28,8 +28,9 @@ from clusters.local import LocalCluster
 from clusters.member import Member
 from clusters.topology import Topology
 from clusters.wire.connection import CommandFailed, ConnectionLost
-from faults.base import Injection, Unproven
-from harness import stage
+from faults.base import Injection, Site, Unproven
+from faults.options import parse as parse_options
+from harness import releases, stage
 from harness.drivers.clients import driver_versions
 from harness.drivers.streams import Streams, StreamsNotOpen
 from harness.drivers.writers import Writer, WriterPlan
@@ -103,6 +104,16 @@ class _Ground:
     cluster: LocalCluster
     ledger: Ledger
     guardian: Guardian
+
+
+@dataclass(frozen=True, slots=True)
+class _Traffic:
+    """What drives the cluster and what looks on, once it is loaded; no writer where no traffic was asked for."""
+
+    namespace: str
+    streams: Streams
+    writer: Writer | None
+    watchers: Watchers
 
 
 class _Course:
@@ -223,7 +234,7 @@ class _Course:
         target = await self._scenario.target(cluster) if self._parameters.fault != "none" else None
         if target is not None and await self._scenario.cool(cluster, target) and writer is not None:
             await self._delivering(streams, 1)
-        await self._broken(ground, target, writer, watchers)
+        await self._broken(ground, target, _Traffic(load.namespace, streams, writer, watchers))
 
     async def _writing(self, load: Load, stack: AsyncExitStack) -> Writer | None:
         if not self._parameters.traffic:
@@ -277,13 +288,20 @@ class _Course:
 
     # break, hold, release, recover
 
-    async def _broken(self, ground: _Ground, target: Member | None, writer: Writer | None, watchers: Watchers) -> None:
-        injection = self._injection(ground, target)
+    async def _broken(self, ground: _Ground, target: Member | None, traffic: _Traffic) -> None:
+        injection = await self._injection(ground, target, traffic)
+        hold = self._hold(ground, target, traffic)
         self._phase("break")
         try:
             if injection is not None:
                 self._recorder.record(
-                    "fault.opened", SOURCE, fault=injection.fault.name, target=injection.fault.target.name, id=FAULT_ID
+                    "fault.opened",
+                    SOURCE,
+                    fault=injection.fault.name,
+                    options=self._parameters.fault_option,
+                    target=injection.fault.target.name,
+                    id=FAULT_ID,
+                    spares_health=injection.fault.spares_health,
                 )
                 try:
                     evidence = await injection.inject()
@@ -294,31 +312,53 @@ class _Course:
             self._phase("hold", self._parameters.hold)
             await self._held(injection)
             self._phase("release")
+            if hold is not None:
+                await releases.RELEASES[self._parameters.release](hold)
         finally:
             if injection is not None:
                 await injection.heal()
                 self._recorder.record("fault.healed", SOURCE, id=FAULT_ID)
+            if hold is not None:
+                await releases.restored(hold)
         healed_at = self._recorder.now()
         self._phase("recover")
         await stage.recovered(ground.cluster)
         if injection is not None:
             seconds = round((self._recorder.now() - healed_at) / 1e9, 3)
             self._recorder.record("fault.recovered", SOURCE, id=FAULT_ID, seconds=seconds)
-        if writer is not None:
+        if traffic.writer is not None:
             await asyncio.sleep(AFTERGLOW)
-            await writer.stop()
-            self._recorder.record("traffic", SOURCE, **dataclasses.asdict(writer.counters))
-        await watchers.delivered(deadline=CAUGHT_UP_DEADLINE)
+            await traffic.writer.stop()
+            self._recorder.record("traffic", SOURCE, **dataclasses.asdict(traffic.writer.counters))
+        await traffic.watchers.delivered(deadline=CAUGHT_UP_DEADLINE)
         self._phase("check")
 
-    def _injection(self, ground: _Ground, target: Member | None) -> Injection | None:
+    async def _injection(self, ground: _Ground, target: Member | None, traffic: _Traffic) -> Injection | None:
         if target is None:
             return None
         kind = faults.by_name(self._parameters.fault)
-        unavailable = kind.available(ground.cluster, target)
+        site = Site(ground.cluster, target, traffic.namespace)
+        fault = kind(site, parse_options(kind.name, kind.options, self._parameters.fault_option))
+        unavailable = await fault.available()
         if unavailable is not None:
             raise Refused(f"{kind.name} on {target.name}: {unavailable}")
-        return Injection(kind(ground.cluster, target), ground.ledger, guarded=ground.guardian.alive)
+        return Injection(fault, ground.ledger, guarded=ground.guardian.alive)
+
+    def _hold(self, ground: _Ground, target: Member | None, traffic: _Traffic) -> releases.Hold | None:
+        """What the release needs to know; None where it is the healing alone."""
+        if target is None or self._parameters.release not in releases.RELEASES:
+            return None
+        before = self._scenario.tags(ground.cluster)
+        return releases.Hold(
+            ground.cluster,
+            ground.ledger,
+            target,
+            traffic.streams,
+            self._recorder,
+            self._run,
+            back={name: before[name] for name in self._scenario.moved_tags(ground.cluster)},
+            traffic=traffic.writer is not None,
+        )
 
     async def _held(self, injection: Injection | None) -> None:
         """Let the hold pass, looking again and again: a fault that was gone for a moment did not act throughout."""

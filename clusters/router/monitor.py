@@ -82,6 +82,13 @@ class Monitor:
         """All known hosts of the set, answering or not."""
         return sorted(self._sets.get(set_name, {}))
 
+    def states(self) -> dict[str, dict[str, str]]:
+        """Each known host by set, and what it says it is."""
+        return {
+            set_name: {host: _state(one.hello) for host, one in sorted(members.items())}
+            for set_name, members in self._sets.items()
+        }
+
     async def primary(self, set_name: str, *, deadline: float) -> str:
         """The writable primary's host, waited for at most `deadline` seconds; then RouterError 133."""
         return await self.select(set_name, {"mode": "primary"}, deadline=deadline)
@@ -206,9 +213,12 @@ class Monitor:
 
     def _discover(self, set_name: str, hello: Mapping[str, Any]) -> None:
         named = [*hello.get("hosts", ()), *hello.get("passives", ())]
-        self.watch_set(set_name, named)
+        members = self._sets[set_name]
+        # While there is a primary, it alone says who is in the set: a member that does not install configurations
+        # names those of long ago (driver specification "SDAM").
+        if hello.get("isWritablePrimary") or not any(one.hello.get("isWritablePrimary") for one in members.values()):
+            self.watch_set(set_name, named)
         if hello.get("isWritablePrimary"):
-            members = self._sets[set_name]
             for host in [one for one in members if one not in named]:
                 for task in members.pop(host).tasks:
                     task.cancel()

@@ -109,6 +109,7 @@ class Status:
             "routerHost": self._host.host,
             "configdb": self._members.configdb,
             "clients": len(self._clients),
+            "sets": self._members.monitor.states(),
         }
 
     def command_line(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -41,6 +41,14 @@ class Parameters(BaseModel):
     shards: int = Field(2, ge=1, le=50, description="Shards of the run's own cluster.")
     members: int = Field(3, ge=1, le=200, description="Members of each shard.")
     fault: str = Field("freeze", description="Fault to inject; 'none' for a run without one.")
+    fault_option: list[str] = Field(
+        default_factory=list, description="NAME=VALUE for the fault, e.g. how=fsyncLock (may be repeated)."
+    )
+    release: Literal["heal", "kill-member", "kill-op"] = Field(
+        "heal",
+        description="What ends the hold: the fault is healed; or first the member that was broken is killed, or the "
+        "operations that wait for it are, and the fault is healed when the streams move again.",
+    )
     hold: Seconds = Field(12.0, gt=0, le=7200, description="How long the fault is held.")
     threshold: Seconds = Field(3.0, ge=0.5, le=600, description="A stream owing events for longer is silent.")
     driver: Annotated[Driver, AfterValidator(check_driver)] = Field(

@@ -17,6 +17,7 @@ from clusters.cluster import Cluster, ServerInfo, primary_of
 from clusters.member import Member
 from clusters.topology import Role, Topology, sharded_cluster
 from faults import nodespec
+from faults.options import parse as parse_options
 from harness import stage
 from harness.drivers.clients import parse_driver_options
 from harness.drivers.streams import StreamPlan
@@ -51,7 +52,7 @@ class StallParameters(Parameters):
         "auto",
         description="Idle connections towards the target when it breaks: 'warm' as the lookups left them, so that all "
         "hang; 'cold' dropped shortly before, so that some must dial and fail after 20 s (code 202); "
-        "'auto' is cold where the hold outlasts those 20 s.",
+        "'auto' is cold where the hold outlasts those 20 s and the target does not answer dials.",
     )
     driver_option: list[str] = Field(
         default_factory=list,
@@ -61,7 +62,15 @@ class StallParameters(Parameters):
     @model_validator(mode="after")
     def _consistent(self) -> StallParameters:
         if self.fault != "none":
-            faults.by_name(self.fault)
+            kind = faults.by_name(self.fault)
+            parse_options(kind.name, kind.options, self.fault_option)
+        elif self.fault_option or self.release != "heal":
+            raise ValueError("--fault none: there is no fault for --fault-option and --release")
+        if self.release == "kill-op" and self.target != "tag":
+            raise ValueError(
+                f"--release kill-op with --target {self.target}: without a tag to take back, the lookups of the "
+                "streams that go on would wait for the same member again; expected --target tag"
+            )
         if self.hold <= self.threshold:
             raise ValueError(f"--hold {self.hold:g} s: must be longer than --threshold, {self.threshold:g} s")
         if self.cluster is None and self.members < MEMBERS_NEEDED:
@@ -110,7 +119,7 @@ class UpdateLookupStall:
         if self.parameters.target != "tag":
             # Without tags the members' latencies decide who is looked up at; a stream may be spared for a while.
             return frozenset({"stalled", "mixed"})
-        if self.parameters.hold > DIAL_DEADLINE:
+        if self._dials_fail:
             # Which lookups find an idle connection and which must dial is the server's business, not ours.
             return frozenset({"stalled", "error surfaced"})
         return frozenset({"stalled"})
@@ -158,9 +167,15 @@ class UpdateLookupStall:
             return cluster.members[cluster.topology.shards[0].members[2].name]
         return cluster.members[_resolve(self.parameters.target, await node_states(cluster), self._random)]
 
+    @property
+    def _dials_fail(self) -> bool:
+        """Whether the hold is long enough for a dial to fail; a target that answers hello can be dialled."""
+        spared = self.parameters.fault != "none" and faults.by_name(self.parameters.fault).spares_health
+        return self.parameters.hold > DIAL_DEADLINE and not spared
+
     async def cool(self, cluster: Cluster, target: Member) -> bool:
-        pool, lasts = self.parameters.pool, self.parameters.hold > DIAL_DEADLINE
-        if pool == "warm" or (pool == "auto" and not lasts):
+        pool = self.parameters.pool
+        if pool == "warm" or (pool == "auto" and not self._dials_fail):
             return False
         await stage.drop_pooled(cluster, target)
         return True

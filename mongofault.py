@@ -13,7 +13,7 @@ from clusters.errors import ClusterError, MemberDied, Refused
 from clusters.kept import load as load_cluster
 from clusters.local import LocalCluster, bring_up
 from clusters.topology import MemberSpec, SetSpec, Settings, Topology, sharded_cluster, single_replica_set
-from faults import Evidence, Fault, Unproven
+from faults import Evidence, Fault, Site, Unproven
 from faults import by_name as fault
 from harness.checkers import Finding, run_checkers
 from harness.history import Event, read
@@ -33,6 +33,7 @@ __all__ = [
     "Refused",
     "SetSpec",
     "Settings",
+    "Site",
     "Topology",
     "Unproven",
     "Verdict",

@@ -30,16 +30,21 @@ canary           member, probe: hello | find | causal | aggregate; ok, seconds, 
 getmore          member, opid, seconds, max_time_ms, comment, stream      the line's source: currentOp | router
 lookup           member, opid, seconds, comment, stream         a post-image lookup seen on the member it waits on
 pool             member, towards, in_use                        connPoolStats of a looking-up member
+peers            member, set, healthy [names], failing {name: why}; how a member sees the others of a set, at each look;
+                 source: heartbeats (its replSetGetStatus) | monitor (connPoolStats.replicaSets of whoever routes there)
 token            stream, moving (bool), cluster_time_moving (bool), behind (seconds of cluster time, or null)
                  resume token as a sign of life, for the reader: no alarm and no checker goes by it
 alarm            stream, since, after_seconds, getmore {..}, waits_for, known_by, canary {..}
                  update: true where it completes the alarm of the same stream and since
 alarm.cleared    stream
-fault.opened     fault, target, id        recorded before the fault is injected
+fault.opened     fault, options ["name=value"], target, id, spares_health (bool: it leaves its target healthy to all
+                 but its readers)         recorded before the fault is injected
 fault.proven     id, evidence {..}
 fault.unproven   id, reason               also if a proof is lost later: the fault did not act throughout
 fault.healed     id
 fault.recovered  id, seconds
+release          what: tags moved back | member killed | op killed | streams move | streams still silent |
+                 member started; fields free; what was done from the phase release on, and what came of it
 cluster          what, fields free: e.g. tags moved, member up, primary changed
 traffic          fields free: totals at the end of a phase
 """

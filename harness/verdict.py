@@ -19,7 +19,9 @@ from harness.checkers import (
     delivery,
     examine_all,
     fold,
+    health,
     recovery,
+    release,
     stall,
     traffic,
 )
@@ -121,8 +123,8 @@ def _unmet(counts: dict[str, int], outcome: str, expected: Collection[str]) -> I
 
 
 def _contradictions(by_name: dict[str, Finding]) -> Iterable[str]:
-    for name in (delivery.NAME, recovery.NAME, alarms.NAME):
-        if _is(by_name, name, False):
+    for name in (delivery.NAME, recovery.NAME, alarms.NAME, release.NAME, health.NAME):
+        if _is(by_name, name, False) and _evidence(by_name, name).get("demanded", True):
             problems = by_name[name].evidence.get("problems") or [by_name[name].statement]
             count = by_name[name].evidence.get("problem_count", len(problems))
             yield f"{name}: {problems[0]}" + (f" (and {count - 1} more)" if count > 1 else "")
@@ -141,6 +143,8 @@ def _doubts(by_name: dict[str, Finding]) -> Iterable[str]:
         doubts = evidence.get("doubts")
         if _is(by_name, name, "unknown"):
             yield f"{name}: {doubts[0]}" if doubts else f"{name}: could not be established"
+    if _is(by_name, health.NAME, "unknown") and _evidence(by_name, health.NAME)["demanded"]:
+        yield f"{health.NAME}: {_evidence(by_name, health.NAME)['doubts'][0]}"
 
 
 def _is(by_name: dict[str, Finding], name: str, valid: Any) -> bool:

@@ -20,6 +20,7 @@ def test_a_fault_that_was_proven_healed_and_recovered_from_is_valid() -> None:
         {
             "id": "f1",
             "name": "freeze",
+            "options": [],
             "target": "shard0-2",
             "opened": 6.0,
             "proven": 6.1,

@@ -131,6 +131,33 @@ class Stream:
 
 
 @dataclass(slots=True)
+class Answers:
+    """Looks at one thing: when, and whether it was well."""
+
+    at: array[int] = field(default_factory=lambda: array("q"))
+    good: bytearray = field(default_factory=bytearray)
+
+    def add(self, t: int, good: bool) -> None:
+        self.at.append(t)
+        self.good.append(good)
+
+    def longest_away(self, start: int, end: int) -> int:
+        """The longest time within a span, in ns, from a look that was not well to the next that was."""
+        longest, since = 0, None
+        for t, good in zip(self.at, self.good, strict=True):
+            if good and since is not None:
+                longest = max(longest, min(t, end) - max(since, start))
+            since = None if good else t if since is None else since
+        if since is not None:
+            longest = max(longest, end - max(since, start))
+        return longest
+
+
+Looks = dict[str, Answers]
+"""By the member who looked."""
+
+
+@dataclass(slots=True)
 class Fault:
     """One fault: times of its life, -1 where that did not happen."""
 
@@ -138,6 +165,9 @@ class Fault:
     fault: str
     target: Any
     opened: int
+    options: tuple[str, ...] = ()
+    spares_health: bool | None = None
+    """Whether the fault leaves its target healthy to all but its readers; None: not recorded."""
     proven: int = -1
     evidence: Any = None
     unproven: str | None = None

@@ -28,6 +28,8 @@ class Context:
     """Events per stream before the break."""
     fault: str | None = None
     """The fault that was asked for; None or `none`: a run without one."""
+    release: str = "heal"
+    """What ended the hold."""
     driver_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the streams' client, as given."""
     expected: frozenset[str] = frozenset()
@@ -51,6 +53,7 @@ class Context:
                 ("minimum_writes", int),
                 ("minimum_events", int),
                 ("fault", str),
+                ("release", str),
                 ("recovery_margin", float),
             )
             if parameters.get(name) is not None

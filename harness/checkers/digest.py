@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from harness.checkers.columns import FAILED, OK, UNKNOWN, Fault, GetMore, Stream, Writes
+from harness.checkers.columns import FAILED, OK, UNKNOWN, Answers, Fault, GetMore, Stream, Writes
 from harness.history import Event, HistoryError
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ class Digest:
         self.lags: list[tuple[int, float]] = []
         self.hellos: list[tuple[int, float]] = []
         """Answered hellos of the canaries: when, seconds."""
+        self.probes: dict[tuple[str, str], Answers] = defaultdict(Answers)
+        """Answers to the canaries, by member and probe."""
+        self.peers: dict[tuple[str, str, str], Answers] = defaultdict(Answers)
+        """How members see each other: by who looks, at whom, and how (heartbeats or monitor)."""
         self.pools: dict[str, list[Event]] = defaultdict(list)
         """By looking-up member: connections in use towards others, observations with at least one."""
         self.started: dict[str, Any] | None = None
@@ -57,6 +61,7 @@ class Digest:
             "pool": self._pool,
             "loop.lag": lambda event: self.lags.append((event.t, event["seconds"])),
             "canary": self._canary,
+            "peers": self._peers,
             "fault.opened": self._fault_opened,
             "fault.proven": self._fault_proven,
             "fault.unproven": self._fault_unproven,
@@ -139,12 +144,21 @@ class Digest:
         if event.get("in_use"):
             self.pools[event["member"]].append(event)
 
+    def _peers(self, event: Event) -> None:
+        for name in event["healthy"]:
+            self.peers[event["member"], name, event.source].add(event.t, True)
+        for name in event["failing"]:
+            self.peers[event["member"], name, event.source].add(event.t, False)
+
     def _canary(self, event: Event) -> None:
+        self.probes[event["member"], event["probe"]].add(event.t, bool(event["ok"]))
         if event["probe"] == "hello" and event["ok"]:
             self.hellos.append((event.t, event["seconds"]))
 
     def _fault_opened(self, event: Event) -> None:
         self.faults[event["id"]] = Fault(event["id"], event["fault"], event.get("target"), event.t)
+        fault = self.faults[event["id"]]
+        fault.options, fault.spares_health = tuple(event.get("options") or ()), event.get("spares_health")
 
     def _fault(self, event: Event) -> Fault:
         """A fault that was never opened in this record counts as opened when first heard of."""

@@ -70,6 +70,7 @@ def _fault_row(fault: Fault) -> dict[str, Any]:
     return {
         "id": fault.id,
         "name": fault.fault,
+        "options": list(fault.options),
         "target": fault.target,
         "opened": when(fault.opened),
         "proven": when(fault.proven) if fault.unproven is None else None,

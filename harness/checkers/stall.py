@@ -102,7 +102,7 @@ def _row(digest: Digest, stream: Stream, window: Window, context: Context) -> di
         "delivered_before": bisect_left(stream.delivered_at, window.opened),
         "delivered_in_hold": last - first,
         "error_count": len(errors),
-        "errors": _errors(errors),
+        "errors": counted(errors),
         "resumes": sum(window.opened <= resume.t <= window.release for resume in stream.resumes),
         "empty_batches": _empty_batches(stream, silence, window),
         "closed": stream.closed_reason if stream.closed_early else None,
@@ -140,7 +140,8 @@ def _ended_by(silence: Silence | None, window: Window) -> str | None:
     return "release" if silence.end >= window.release else "itself"
 
 
-def _errors(errors: list[Event]) -> list[dict[str, Any]]:
+def counted(errors: list[Event]) -> list[dict[str, Any]]:
+    """Distinct errors by code, name and text, and how many of each."""
     counted = Counter((error.get("code"), error.get("code_name"), str(error.get("error"))[:200]) for error in errors)
     return [{"code": code, "code_name": name, "error": error, "count": n} for (code, name, error), n in counted.items()]
 

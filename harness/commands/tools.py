@@ -8,6 +8,7 @@ import typer
 
 import faults
 from clusters import guard
+from faults.options import describe
 from harness import doctor as examination
 from harness import exits, scenarios
 from harness.output import as_json, say, table
@@ -17,13 +18,15 @@ Json = typer.Option(False, "--json", help="JSON for other programs instead of te
 
 def list_(json: bool = Json) -> None:
     """List the scenarios and the faults there are."""
-    found = {"scenarios": scenarios.questions(), "faults": {name: faults.summary(name) for name in faults.names()}}
+    questions = scenarios.questions()
+    found = {name: faults.summary(name) for name in faults.names()}
+    options = {name: describe(faults.by_name(name).options) for name in found}
     if json:
-        as_json(found)
+        as_json({"scenarios": questions, "faults": found, "fault_options": options})
         return
-    table(("scenario", "question"), list(found["scenarios"].items()))
+    table(("scenario", "question"), list(questions.items()))
     say("")
-    table(("fault", "what it does"), list(found["faults"].items()))
+    table(("fault", "what it does", "options"), [(name, found[name], options[name]) for name in found])
 
 
 def heal(json: bool = Json) -> None:

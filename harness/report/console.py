@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.checkers import timeouts
+from harness.checkers import health, release, timeouts
 from harness.output import print_table
 from harness.report.sentences import first_sentence
 from harness.result import Result
@@ -27,7 +27,7 @@ def show(result: Result, console: Console) -> None:
     if document["streams"]:
         print_table(console, _streams(document["streams"]))
         console.print()
-    for line in [*_server(document), *_faults(document)]:
+    for line in [*_server(document), *_faults(document), *_health(document), *_release(document)]:
         console.print(Text(line))
     if document["counts"]:
         _show_findings(document["findings"], console)
@@ -126,11 +126,43 @@ def _driver(driver: Mapping[str, Any]) -> str:
 
 
 def _faults(document: Mapping[str, Any]) -> list[str]:
+    times = ("opened", "proven", "healed", "recovered")
     return [
-        f"fault {fault['name']} on {fault['target']}: opened {_at(fault['opened'])}, proven {_at(fault['proven'])}, "
-        f"healed {_at(fault['healed'])}, recovered {_at(fault['recovered'])}"
+        f"fault {' '.join([fault['name'], *fault['options']])} on {fault['target']}: "
+        + ", ".join(f"{what} {_at(fault[what])}" for what in times)
         for fault in document["faults"]
     ]
+
+
+def _health(document: Mapping[str, Any]) -> list[str]:
+    """How the target looked to others while it was held: to hello, to heartbeats, to monitors, and to the canary."""
+    rows = [row for one in _evidence(document, health.NAME) for row in one["targets"]]
+    return [
+        f"{row['target']} during the hold looked {'healthy' if row['healthy'] else 'NOT healthy'}: "
+        f"hello {_of(row['hello'])}, heartbeats of {', '.join(row['heartbeats']['by'])} {_of(row['heartbeats'])}, "
+        f"monitor of {', '.join(row['monitor']['by'])} {_of(row['monitor'])}; "
+        f"canary: {', '.join(f'{probe} {_of(counts)}' for probe, counts in row['probes'].items() if probe != 'hello')}"
+        for row in rows
+    ]
+
+
+def _of(counts: Mapping[str, int]) -> str:
+    return f"{counts['healthy']} of {counts['looks']}"
+
+
+def _release(document: Mapping[str, Any]) -> list[str]:
+    """How the stalled streams were freed, and the errors that consumers got from it."""
+    return [
+        f"release {one['release']}: {len(one['streams'])} stalled streams freed by {one['freed_by']}, "
+        f"{one['errors']} errors surfaced, {one['resumed_by_driver']} resumes by the driver, "
+        f"{one['resumed_by_consumer']} by the consumer"
+        for one in _evidence(document, release.NAME)
+    ]
+
+
+def _evidence(document: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """The evidence of a finding, if there is that finding."""
+    return [finding["evidence"] for finding in document["findings"] if finding["name"] == name]
 
 
 def _at(value: float | None) -> str:

@@ -15,7 +15,7 @@ def sentence(event: Event) -> str | None:
     """The sentence for an event that stands by itself, or None."""
     match event.kind:
         case "fault.opened":
-            return f"fault {event['fault']} on {event['target']}"
+            return f"fault {' '.join([event['fault'], *event.get('options', [])])} on {event['target']}"
         case "fault.proven":
             return f"fault proven: {event['evidence']['statement']}"
         case "fault.unproven":
@@ -24,6 +24,10 @@ def sentence(event: Event) -> str | None:
             return "fault healed"
         case "fault.recovered":
             return f"cluster whole again after {event['seconds']:.1f} s"
+        case "release" if event["what"] == "op killed":
+            return f"op {event['opid']} killed on {event['member']} (stream {event['stream']})"
+        case "release":
+            return f"{event['what']}{': ' + event['member'] if event.get('member') else ''}"
         case "stream.error":
             return f"stream {event['stream']}: error {first_sentence(event['error'])}"
         case _:

@@ -44,10 +44,13 @@ class Pools:
         members: Sequence[WatchedMember],
         urgent: Callable[[], bool],
         holders: Callable[[], set[str]],
+        heard: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
+        """`heard` is given every member's reply: more stands in it than connections in use."""
         self._recorder = recorder
         self._urgent = urgent
         self._holders = holders
+        self._heard = heard
         self._names = {member.host: member.name for member in members}
         self._lines = Lines({member.name: member.host for member in members if member.holds_data})
         self._seen: dict[str, tuple[int, dict[str, int]]] = {}
@@ -67,6 +70,7 @@ class Pools:
     async def _poll(self, name: str, line: Line) -> None:
         reply = await line.ask("admin", {"connPoolStats": 1}, patience=PATIENCE)
         self._saw(name, in_use(reply, self._names))
+        self._heard(name, reply)
 
     def _lost(self, name: str) -> None:
         self._seen.pop(name, None)

@@ -18,6 +18,7 @@ from harness.watchers.alarms import Alarm, Alarms, Evidence
 from harness.watchers.canary import Canary, Probe, View
 from harness.watchers.currentop import CurrentOp
 from harness.watchers.load import Load
+from harness.watchers.peers import Peers
 from harness.watchers.pools import Pools
 from harness.watchers.progress import THRESHOLD, Progress, StreamState
 from harness.watchers.pulse import REPORTED, Pulse
@@ -66,7 +67,8 @@ class Watchers:
         self._alarms = Alarms(members, threshold=threshold)
         self._canary = Canary(recorder, members, namespace, run, router=router)
         self._currentop = CurrentOp(recorder, members, run, self._urgent, router=router)
-        self._pools = Pools(recorder, members, self._urgent, self._holders)
+        self._peers = Peers(recorder, members)
+        self._pools = Pools(recorder, members, self._urgent, self._holders, self._peers.monitors)
         self._task: asyncio.Task[None] | None = None
         self._all_delivered = asyncio.Event()
         recorder.subscribe(self._feed)
@@ -82,7 +84,7 @@ class Watchers:
             return
         task.cancel()
         await asyncio.wait([task])
-        await asyncio.gather(self._canary.close(), self._currentop.close(), self._pools.close())
+        await asyncio.gather(self._canary.close(), self._currentop.close(), self._pools.close(), self._peers.close())
         if not task.cancelled() and (error := task.exception()) is not None:
             while isinstance(error, ExceptionGroup):
                 error = error.exceptions[0]
@@ -121,6 +123,7 @@ class Watchers:
             tasks.create_task(self._canary.watch())
             tasks.create_task(self._currentop.watch())
             tasks.create_task(self._pools.watch())
+            tasks.create_task(self._peers.watch())
             tasks.create_task(self._look())
 
     async def _look(self) -> None:

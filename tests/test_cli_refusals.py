@@ -21,6 +21,11 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "said"),
     [
         ([*RUN, "--fault", "earthquake"], "unknown fault 'earthquake': expected one of freeze"),
+        ([*RUN, "--fault-option", "how=now"], "--fault-option how=now: freeze takes no options"),
+        ([*RUN, "--fault", "pause-replication", "--fault-option", "how=x"], "takes how=rsSyncApplyStop|stopReplProd"),
+        ([*RUN, "--fault", "none", "--release", "kill-op"], "there is no fault for --fault-option and --release"),
+        ([*RUN, "--release", "wait"], "--release wait: input should be 'heal', 'kill-member' or 'kill-op'"),
+        ([*RUN, "--target", "secondary", "--release", "kill-op"], "expected --target tag"),
         ([*RUN, "--streams", "0"], "--streams 0: input should be greater than or equal to 1"),
         ([*RUN, "--streams", "many"], "--streams many: input should be a valid integer"),
         ([*RUN, "--hold", "soon"], "--hold soon: expected a duration such as 12s"),

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,37 +20,12 @@ from pymongo.errors import PyMongoError
 
 from aftermath import Place, wait_for
 from harness import exits
+from stall_parts import SCENARIO, Outcome, at_once, outcome, run
 
 pytestmark = pytest.mark.live
 
-SCENARIO = ("run", "update-lookup-stall", "--seed", "7")
 HOLD = 12.0
 STREAMS = 8
-
-
-@dataclass
-class Outcome:
-    """A finished run."""
-
-    code: int
-    out: str
-    err: str
-    record: Path
-    result: dict[str, Any]
-
-
-def outcome(place: Place, process: subprocess.Popen[str], before: str = "") -> Outcome:
-    out, err = process.communicate(timeout=150)
-    text = before + out
-    found = re.search(r"record: (\S+)", text)
-    assert found, text + err
-    record = place.root / found[1]
-    result = json.loads((record / "result.json").read_text())
-    return Outcome(process.returncode, text, err, record, result)
-
-
-def run(place: Place, *options: str) -> Outcome:
-    return outcome(place, place.start(*SCENARIO, *options))
 
 
 def hung_opids(place: Place) -> set[int]:
@@ -159,12 +132,6 @@ def test_a_record_with_an_event_removed_by_hand_says_which_is_missing_on_which_s
     assert f"stream {gone['stream']}" in again.stdout
     assert f"key '{gone['key']}', seq {gone['seq']}" in again.stdout
     assert "missing" in again.stdout
-
-
-def at_once(place: Place, *runs: tuple[str, ...]) -> list[Outcome]:
-    """Several runs side by side on this machine, each with a cluster of its own."""
-    processes = [place.start(*SCENARIO, *options) for options in runs]
-    return [outcome(place, process) for process in processes]
 
 
 @pytest.fixture(scope="module")

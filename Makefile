@@ -1,6 +1,7 @@
 # make demo: install into .venv and watch a change stream stop silently on a real sharded cluster.
 # make test: install if needed and run the tests (lint included). make test-all: the long ones after them.
 # make mongosh: install the shell that some of the long ones use, from npm.
+# make soak: ten minutes of random operations, the router against a replica set; MINUTES=60, SEED=N for one round again.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +10,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 MONGOSH := 2.12.0
 
-.PHONY: install demo test test-all mongosh lint bench clean
+.PHONY: install demo test test-all mongosh soak lint bench clean
 
 install: $(VENV)/.installed
 
@@ -40,6 +41,10 @@ mongosh:
 	    npm install --prefix .cache/mongosh --no-audit --no-fund --ignore-scripts --omit=optional mongosh@$(MONGOSH) \
 	        && touch .cache/mongosh/$(MONGOSH); \
 	else echo 'no npm here: the tests with mongosh will be skipped'; fi
+
+soak: install
+	MONGOFAULT_STATE_MACHINE_MINUTES=$(or $(MINUTES),10) $(if $(SEED),MONGOFAULT_STATE_MACHINE_SEED=$(SEED)) \
+	    $(BIN)/pytest tests/test_router_state_machine.py
 
 bench: install
 	$(BIN)/python benchmarks/bring_up.py

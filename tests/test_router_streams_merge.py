@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from bson.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,6 +114,28 @@ def test_an_invalidate_that_the_pipeline_filtered_ends_the_stream_where_it_stood
     assert taken(one) == [3, 5]
     assert one.ended
     assert one.resume_token() == token(10)
+
+
+def test_a_shard_that_joins_is_waited_for_like_the_others() -> None:
+    one = merge("a")
+    one.add("a", [event(10), event(20)], token(25))
+    assert taken(one, 1) == [10]
+    one.join("b", one.resume_token())
+    assert not one.ready()
+    assert taken(one) == []
+    assert one.starving() == ["b"]
+    one.add("b", [event(15)], token(30))
+    assert one.ready()
+    assert taken(one) == [15, 20]
+
+
+def test_nothing_that_can_go_out_is_later_than_the_horizon() -> None:
+    # 0x82, seconds, increment; then what tells events of one time apart.
+    early, late = ({"_data": f"82{seconds:08X}{7:08X}2B022C"} for seconds in (100, 200))
+    one = Merge({"a": early, "b": late})
+    assert one.horizon() == Timestamp(100, 7)
+    one.add("a", [], {"_data": f"82{300:08X}{1:08X}2B0229"})
+    assert one.horizon() == Timestamp(200, 7)
 
 
 @st.composite

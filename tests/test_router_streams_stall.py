@@ -22,6 +22,7 @@ from router_streams_parts import (
     Moves,
     Orders,
     Room,
+    cursors_of,
     orders_on,
     read,
     room,
@@ -198,15 +199,18 @@ async def test_a_get_more_on_a_cursor_that_is_not_free_not_ours_or_not_there_is_
     assert (await waiting)["nextBatch"] == []
 
 
-async def test_a_client_that_stops_waiting_leaves_its_stream_as_it_was(inside: Room) -> None:
-    cursor = await inside.open({"fullDocument": "default"})
-    waiting = asyncio.create_task(inside.get_more(cursor, maxTimeMS=5000))
+async def test_the_stream_of_a_client_that_goes_away_in_its_get_more_is_killed(inside: Room) -> None:
+    run = f"gone {time.monotonic()}"
+    cursor = await inside.open({"fullDocument": "default"}, comment={"run": run})
+    waiting = asyncio.create_task(inside.get_more(cursor, maxTimeMS=60_000))
     await until(inside.streams.table, "the getMore waits", deadline=5)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    await inside.orders.update(8)
-    events = await inside.read(cursor, 2, maxTimeMS=100)
-    assert [event["updateDescription"]["updatedFields"]["seq"] for event in events] == [8, 8]
+
+    async def gone() -> bool:
+        return not inside.streams.owns(cursor) and not await cursors_of(inside.orders.cluster, run)
+
+    await until(gone, "the stream and its cursors on the shards are gone")
 
 
 def _hung(inside: Room) -> bool:

@@ -13,8 +13,8 @@ from typing import Any, Final
 from clusters import admin
 from clusters.cluster import Cluster, of_set, primary_of
 from clusters.errors import ClusterError
-from clusters.guard import Ledger, Reconfigure
-from clusters.member import Member
+from clusters.guard import Ledger, Reconfigure, StartProcess
+from clusters.member import LocalMember, Member
 from clusters.wire.connection import CommandFailed, Connection
 from harness import stage
 from harness.drivers.streams import Streams
@@ -49,7 +49,13 @@ async def kill_member(hold: Hold) -> None:
     """
     await _tag_back(hold)
     before = _events(hold)
-    await hold.target.kill()
+    target = hold.target
+    assert isinstance(target, LocalMember)
+    if hold.ledger.on is not None:
+        # A kept cluster is to have its member back also if this process does not live to start it.
+        undo = StartProcess(target.command, str(target.log), target.token)
+        hold.ledger.open(undo, "fault", f"{target.name} killed")
+    await target.kill()
     hold.recorder.record("release", SOURCE, what="member killed", member=hold.target.name)
     await _moving(hold, before)
 

@@ -149,6 +149,28 @@ def test_a_kept_cluster_has_no_fault_left_after_a_killed_run_on_it(tmp_path: Pat
         place.end()
 
 
+@pytest.mark.slow
+def test_a_member_that_a_killed_run_had_killed_is_started_again_on_a_kept_cluster(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    try:
+        assert place.run("up", "--name", "sharded").returncode == exits.AS_EXPECTED
+        options = ("--streams", "2", "--hold", "4s", "--cluster", "sharded", "--release", "kill-member")
+        process = place.start("run", "update-lookup-stall", *options)
+        wait_for(["member killed"], process, 120)
+        process.kill()
+        process.communicate()
+        end = time.monotonic() + 2 * HEALED
+        while any(one["process"] != "running" for one in _members(place)) and time.monotonic() < end:
+            time.sleep(0.2)
+        assert {one["process"] for one in _members(place)} == {"running"}
+        (host,) = [one["host"] for one in _members(place) if one["name"] == "shard0-2"]
+        assert healed(host) == []
+        assert place.run("down", "sharded").returncode == exits.AS_EXPECTED
+        assert place.left_after() == []
+    finally:
+        place.end()
+
+
 def _members(place: Place) -> list[dict[str, Any]]:
     members: list[dict[str, Any]] = json.loads(place.run("status", "sharded", "--json").stdout)["members"]
     return members

@@ -24,6 +24,7 @@ from clusters.guard import (
     RemoveDirectory,
     RunCommand,
     SignalProcess,
+    StartProcess,
     Undo,
     UndoFailed,
     find_by_token,
@@ -44,6 +45,7 @@ ALL: list[Undo] = [
     SignalProcess(SOMEBODY, signal.SIGCONT),
     KillProcess(SOMEBODY, "token"),
     KillProcess(token="token"),
+    StartProcess(("/bin/mongod", "--port", "1"), "/log", "token"),
     RemoveDirectory("/somewhere"),
     FailPointOff("127.0.0.1:1", "failCommand"),
     FsyncUnlock("127.0.0.1:1"),
@@ -216,6 +218,24 @@ def test_a_directory_that_was_made_but_not_marked_yet_goes(tmp_path: Path) -> No
     (tmp_path / "ours").mkdir()
     RemoveDirectory(str(tmp_path / "ours")).undo(1)
     assert not (tmp_path / "ours").exists()
+
+
+def test_a_process_that_was_killed_is_started_again_once(tmp_path: Path) -> None:
+    token = new_token()
+    undo = StartProcess(["sleep", "60"], str(tmp_path / "log"), token)
+    try:
+        for _time in range(2):
+            undo.undo(5)
+            until(lambda: len(find_by_token(token)) == 1, what="one process with the token")
+        (started,) = find_by_token(token)
+        assert os.getsid(started.pid) == started.pid
+    finally:
+        KillProcess(token=token).undo(5)
+
+
+def test_a_command_that_cannot_be_started_is_not_called_undone(tmp_path: Path) -> None:
+    with pytest.raises(UndoFailed, match="/nowhere/mongod cannot be started: No such file"):
+        StartProcess(["/nowhere/mongod"], str(tmp_path / "log"), new_token()).undo(5)
 
 
 def test_a_server_that_is_gone_has_no_fail_point_but_its_command_was_not_run() -> None:

@@ -6,6 +6,7 @@ Containers and networks will be further primitives of the same form.
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 
 from clusters.guard import commands, directories
 from clusters.guard.errors import UndoFailed
-from clusters.guard.process import Process, find_by_tokens, send_signal, state, wait_gone
+from clusters.guard.process import TOKEN_VARIABLE, Process, find_by_tokens, send_signal, state, wait_gone
 
 SPAWN_GRACE = 0.5
 """Seconds during which a process of which only the token is known, or that is gone and may just have been started
@@ -70,6 +71,41 @@ class KillProcess:
 
     def __str__(self) -> str:
         return f"kill {self.process or f'what bears token {self.token}'}"
+
+
+@dataclass(frozen=True, slots=True)
+class StartProcess:
+    """Start a server again that was killed; not if a process bears its token, which it had before as well."""
+
+    command: Sequence[str]
+    log: str
+    token: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "command", tuple(self.command))
+
+    def undo(self, deadline: float) -> None:
+        # One that dies bears its token for a moment longer, one just started not yet; neither is announced.
+        time.sleep(min(SPAWN_GRACE, deadline))
+        if find_by_tokens([self.token])[self.token]:
+            return
+        try:
+            os.posix_spawnp(
+                self.command[0],
+                list(self.command),
+                {**os.environ, TOKEN_VARIABLE: self.token},
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600),
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                ],
+                setsid=True,
+            )
+        except OSError as error:
+            raise UndoFailed(f"{self.command[0]} cannot be started: {error.strerror}") from None
+
+    def __str__(self) -> str:
+        return f"start {Path(self.command[0]).name} that bears token {self.token}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +185,14 @@ class Reconfigure:
         return f"reconfigure {self.set_name} for {', '.join(self.members)}"
 
 
-Undo = SignalProcess | KillProcess | RemoveDirectory | FailPointOff | FsyncUnlock | RunCommand | Reconfigure
+Undo = (
+    SignalProcess | KillProcess | StartProcess | RemoveDirectory | FailPointOff | FsyncUnlock | RunCommand | Reconfigure
+)
 
 KINDS: Mapping[str, type[Undo]] = {
     "signal process": SignalProcess,
     "kill process": KillProcess,
+    "start process": StartProcess,
     "remove directory": RemoveDirectory,
     "fail point off": FailPointOff,
     "fsync unlock": FsyncUnlock,

@@ -44,7 +44,7 @@ mongosh:
 
 soak: install
 	MONGOFAULT_STATE_MACHINE_MINUTES=$(or $(MINUTES),10) $(if $(SEED),MONGOFAULT_STATE_MACHINE_SEED=$(SEED)) \
-	    $(BIN)/pytest tests/test_router_state_machine.py
+	    $(BIN)/pytest -o faulthandler_timeout=0 tests/test_router_state_machine.py
 
 bench: install
 	$(BIN)/python benchmarks/bring_up.py

@@ -10,7 +10,7 @@ import pytest
 
 from aftermath import Place
 from harness import exits
-from stall_parts import Outcome, at_once
+from stall_parts import SCENARIO, Outcome, at_once, outcome
 
 pytestmark = pytest.mark.live
 
@@ -113,3 +113,21 @@ def test_every_fault_stalls_the_streams_and_every_release_frees_them(place: Plac
 )
 def test_motor_stalls_and_is_freed_as_its_successor_is(place: Place, faces: tuple[Face, ...]) -> None:
     ran(place, *faces, driver="motor")
+
+
+@pytest.mark.slow
+def test_a_fault_inside_a_server_whose_injection_does_nothing_makes_the_run_unknown(place: Place) -> None:
+    script = (
+        "import faults\n"
+        "async def nothing(self): pass\n"
+        "faults.PauseReplication.inject = faults.HangAfterCommand.inject = nothing\n"
+        "from harness.cli import main\n"
+        "main({!r})\n"
+    )
+    forms = [form for form in FORMS if form != "freeze"]
+    started = [place.python(script.format([*SCENARIO, "--streams", "1", *FORMS[form]])) for form in forms]
+    for done in [outcome(place, process) for process in started]:
+        assert done.code == exits.UNKNOWN, done.out + done.err
+        assert done.result["verdict"] == "unknown"
+        assert "does not fall behind" in done.out or "does not hold an aggregate" in done.out
+    assert place.left_after(1.0) == []

@@ -11,6 +11,7 @@ from harness.history import Event
 from harness.watchers.alarms import Alarms, Evidence
 from harness.watchers.canary import ROUTER, Probe, View
 from harness.watchers.currentop import GetMore, Lookup, read_ops, read_router
+from harness.watchers.peers import by_heartbeats, by_monitors
 from harness.watchers.pools import in_use
 from harness.watchers.progress import State, StreamState
 from harness.watchers.tokens import Tokens, token_seconds
@@ -79,6 +80,25 @@ def test_the_routers_table_names_members_by_host() -> None:
     (getmore,) = read_router([entry], RUN, 0, {"127.0.0.1:21000": "shard1-0"})
     assert (getmore.member, getmore.stream, getmore.source) == ("shard1-0", "s1", "router")
     assert getmore.overdue == pytest.approx(3.201)
+
+
+def test_heartbeats_say_of_every_other_member_whether_it_is_well() -> None:
+    status = {"members": [
+        {"name": "a:1", "health": 1.0, "stateStr": "PRIMARY", "self": True},
+        {"name": "b:1", "health": 1.0, "stateStr": "SECONDARY"},
+        {"name": "c:1", "health": 0.0, "stateStr": "(not reachable/healthy)"},
+        {"name": "d:1", "health": 1.0, "stateStr": "RECOVERING"},
+    ]}  # fmt: skip
+    assert by_heartbeats(status) == {"b:1": "", "c:1": "(not reachable/healthy)", "d:1": "RECOVERING"}
+
+
+def test_monitors_say_of_every_set_that_is_routed_to_who_is_ok() -> None:
+    stats = {
+        "pools": {},
+        "replicaSets": {"shard0": {"hosts": [{"addr": "a:1", "ok": True}, {"addr": "b:1", "ok": False}]}},
+    }
+    assert by_monitors(stats) == {"shard0": {"a:1": "", "b:1": "not ok"}}
+    assert by_monitors({"pools": {}}) == {}
 
 
 def test_connections_in_use_are_summed_over_the_executor_pools_only() -> None:

@@ -11,14 +11,16 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from clusters.errors import ClusterError
-from clusters.topology import Role, SetSpec, Settings
+from clusters.topology import MAX_VOTERS, Role, SetSpec, Settings
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
 
 Document = dict[str, Any]
 
 MAJORITY: Final = {"w": "majority", "wtimeout": 30_000}
 BRING_UP_HEARTBEAT_MS: Final = 100
-"""With 2 s between heartbeats a new set needs seconds to see its members; set back before the cluster is Ready."""
+"""With 2 s between heartbeats a new set needs seconds to see its members; set back before the cluster is Ready. Every
+member sends one to every other: of 18 members 3,000 a second would be all that two cores do, so a set with members
+past the voters has its own interval from the start."""
 POLL: Final = 0.02
 RECONFIGURE_DEADLINE: Final = 20.0
 
@@ -27,13 +29,14 @@ NEW_CONFIG_IN_PROGRESS: Final = (109, 308, 103)
 """ConfigurationInProgress, CurrentConfigNotCommittedYet, NewReplicaSetConfigurationIncompatible: try again."""
 
 
-async def until(what: str, condition: Callable[[], Awaitable[bool]], *, deadline: float) -> None:
-    """Wait until `condition` holds. Raises ClusterError naming `what` after `deadline` seconds."""
+async def until(what: str, condition: Callable[[], Awaitable[bool]], *, deadline: float, every: float = POLL) -> None:
+    """Wait until `condition` holds, looked at `every` so many seconds. Raises ClusterError naming `what` after
+    `deadline` seconds."""
     try:
         async with asyncio.timeout(deadline):
             # What is waited for happens in another process, which sends no notice of it.
             while not await condition():  # noqa: ASYNC110
-                await asyncio.sleep(POLL)
+                await asyncio.sleep(every)
     except TimeoutError as error:
         raise ClusterError(f"{what}: not so within {deadline:g} s") from error
 
@@ -100,7 +103,8 @@ async def initiate(first: Connection, one: SetSpec, hosts: Mapping[str, str], se
     Initiated alone a member elects itself at once; all others then come in by one forced reconfiguration. That takes
     0.2 s where an initiation of all of them waits for a whole election timeout (measured on 6.0.5: 5 s and more).
     """
-    config = set_config(one, hosts, settings, heartbeat_ms=BRING_UP_HEARTBEAT_MS, version=1)
+    heartbeat_ms = settings.heartbeat_ms if len(one.members) > MAX_VOTERS else BRING_UP_HEARTBEAT_MS
+    config = set_config(one, hosts, settings, heartbeat_ms=heartbeat_ms, version=1)
     alone = {**config, "members": [{**config["members"][0], "priority": 1}]}
     await first.command("admin", {"replSetInitiate": alone}, deadline=20)
     await writable(first, one.name, deadline=20)
@@ -155,6 +159,8 @@ async def reconfigure(primary: Connection, change: Callable[[Document], bool], *
 async def set_heartbeat(primary: Connection, milliseconds: int) -> None:
     """Forced: an ordinary one waits until a majority has it, by then two of the new, slower heartbeats away."""
     config = await current_config(primary)
+    if config["settings"]["heartbeatIntervalMillis"] == milliseconds:
+        return
     config["settings"]["heartbeatIntervalMillis"] = milliseconds
     await primary.command("admin", {"replSetReconfig": config, "force": True}, deadline=RECONFIGURE_DEADLINE)
 

@@ -27,6 +27,9 @@ PARAMETERS: Final = {
     "orphanCleanupDelaySecs": "0",
 }
 
+LEAST_CACHE_GB: Final = 0.25
+"""mongod refuses a smaller --wiredTigerCacheSizeGB; the storage engine itself takes one."""
+
 ROLE_FLAGS: Final = {
     Role.CONFIG: ["--configsvr"],
     Role.SHARD: ["--shardsvr"],
@@ -42,13 +45,16 @@ def parameters(spec: MemberSpec, settings: Settings) -> dict[str, str]:
 
 def mongod(binary: Path, spec: MemberSpec, settings: Settings, *, port: int, data: Path) -> list[str]:
     """Arguments of a mongod. Small journal files: 300 MB a member otherwise, most of it preallocated."""
+    engine = "log=(prealloc=false,file_max=1MB)"
+    if settings.cache_gb < LEAST_CACHE_GB:
+        engine += f",cache_size={round(settings.cache_gb * 1024)}MB"
     arguments = [
         str(binary),
         *("--bind_ip", "127.0.0.1", "--port", str(port), "--nounixsocket"),
         *("--dbpath", str(data), "--logpath", str(log_path(data)), "--logappend", "--timeStampFormat", "iso8601-utc"),
         *("--replSet", spec.set_name, *ROLE_FLAGS[spec.role]),
-        *("--wiredTigerCacheSizeGB", f"{settings.cache_gb:g}", "--oplogSize", str(settings.oplog_mb)),
-        *("--wiredTigerEngineConfigString", "log=(prealloc=false,file_max=1MB)"),
+        *("--wiredTigerCacheSizeGB", f"{max(settings.cache_gb, LEAST_CACHE_GB):g}"),
+        *("--oplogSize", str(settings.oplog_mb), "--wiredTigerEngineConfigString", engine),
     ]
     for name, value in parameters(spec, settings).items():
         arguments += ["--setParameter", f"{name}={value}"]

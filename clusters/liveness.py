@@ -13,6 +13,9 @@ from clusters.member import LocalProcess
 DOWN_POLL = 0.05
 """Seconds between two looks at whether a process that was taken down has been started again."""
 
+DEATH_SEEN = 0.5
+"""Seconds that the end of a process may take to show after its connections broke."""
+
 
 async def while_all_live(work: Coroutine[Any, Any, None], processes: Sequence[LocalProcess]) -> None:
     """Do `work`; cancel it and raise MemberDied as soon as one of the processes ends by itself.
@@ -23,6 +26,10 @@ async def while_all_live(work: Coroutine[Any, Any, None], processes: Sequence[Lo
     deaths = [asyncio.create_task(_death(process)) for process in processes]
     try:
         done, _ = await asyncio.wait([working, *deaths], return_when=asyncio.FIRST_COMPLETED)
+        if working in done and not working.cancelled() and working.exception() is not None:
+            # A process that dies closes its connections first; it has ended a moment later.
+            more, _ = await asyncio.wait(deaths, timeout=DEATH_SEEN, return_when=asyncio.FIRST_COMPLETED)
+            done |= more
         # A death explains an error of the work that came in the same moment, never the other way round.
         for task in [*(death for death in deaths if death in done), working]:
             if task in done:

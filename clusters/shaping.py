@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from clusters import admin
 from clusters.commandline import BRING_UP_FAIL_POINTS
 from clusters.liveness import together
-from clusters.topology import Topology
+from clusters.topology import MAX_VOTERS, Topology
 from clusters.wire.connection import Connection
 
 LISTEN_DEADLINE = 60.0
@@ -41,6 +41,10 @@ async def shape(topology: Topology, hosts: Mapping[str, str]) -> None:
     )
     try:
         await _initiate_all(topology, hosts, connections)
+        # Adding a shard writes the feature compatibility version, and an initial sync that meets this write starts
+        # over (measured on 6.0.5); while few members sync there is no time for that.
+        large = [member for one in topology.sets() if len(one.members) > MAX_VOTERS for member in one.members]
+        await together(*(_settle(connections[member.name], member.set_name) for member in large))
         if topology.config is not None:
             await _join(topology, hosts, connections)
         await together(*(_settle(connections[member.name], member.set_name) for member in topology.members()))

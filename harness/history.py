@@ -34,6 +34,9 @@ peers            member, set, healthy [names], failing {name: why}; how a member
                  source: heartbeats (its replSetGetStatus) | monitor (connPoolStats.replicaSets of whoever routes there)
 token            stream, moving (bool), cluster_time_moving (bool), behind (seconds of cluster time, or null)
                  resume token as a sign of life, for the reader: no alarm and no checker goes by it
+selection        member, set, window [members], streams     settled: a lookup that the member makes for one of the
+                 streams goes to any of the window, by chance
+usage            rss_mib, cpu_seconds (since each process began), processes: each by members | router | harness; sampled
 alarm            stream, since, after_seconds, getmore {..}, waits_for, known_by, canary {..}
                  update: true where it completes the alarm of the same stream and since
 alarm.cleared    stream

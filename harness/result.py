@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.checkers import Digest, Finding, fold, recovery
+from harness.checkers.usage import usage
 from harness.history import Event
 from harness.measures import NS
 from harness.verdict import Verdict, check_digest, stream_rows
@@ -57,6 +58,7 @@ def of(events: Iterable[Event], record: str) -> Result:
         "alarms": [{"at": round(alarm.seconds, 3), **alarm.fields} for alarm in _raised(digest)],
         "faults": next((one.evidence["faults"] for one in findings if one.name == recovery.NAME), []),
         "timings": _timings(digest),
+        "usage": usage(digest),
         "record": record,
     }
     return Result(verdict, findings, document)

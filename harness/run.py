@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import shutil
 import time
 from collections.abc import AsyncIterator
@@ -30,7 +31,7 @@ from clusters.topology import Topology
 from clusters.wire.connection import CommandFailed, ConnectionLost
 from faults.base import Injection, Site, Unproven
 from faults.options import parse as parse_options
-from harness import releases, stage
+from harness import releases, selection, stage
 from harness.drivers.clients import driver_versions
 from harness.drivers.streams import Streams, StreamsNotOpen
 from harness.drivers.writers import Writer, WriterPlan
@@ -217,12 +218,15 @@ class _Course:
             load.namespace,
             self._run,
             router=cluster.router,
+            processes=_processes(cluster),
             threshold=self._parameters.threshold,
             noop_interval=float(cluster.server.parameters.get("periodicNoopIntervalSecs", 10)),
         )
         await watchers.start()
         stack.push_async_callback(watchers.stop)
         self._view.follow(watchers.states, watchers.alarms)
+        if self._scenario.selects_by_latency(cluster.server):
+            await self._evened(ground)
         streams = Streams(self._recorder, load.streams)
         await streams.start(deadline=OPEN_DEADLINE)
         stack.push_async_callback(streams.stop)
@@ -275,8 +279,21 @@ class _Course:
                 ground.ledger.open(undo, "fault", f"tags of {set_name}")
         await stage.set_tags(ground.cluster, tags)
 
+    async def _evened(self, ground: _Ground) -> None:
+        """Make all members equally near. A kept cluster gets the true round trips back with the healing."""
+        if self._parameters.cluster is not None:
+            for undo in selection.undo_even(ground.cluster):
+                ground.ledger.open(undo, "fault", f"round trips on {undo.host}")
+        await selection.even(ground.cluster)
+
     async def _settled(self, ground: _Ground, streams: Streams, writer: Writer | None) -> None:
         self._phase("settle")
+        if self._scenario.selects_by_latency(ground.cluster.server):
+            for one in await selection.settled(ground.cluster, self._run):
+                self._recorder.record(
+                    "selection", SOURCE,
+                    member=one.member, set=one.set_name, window=list(one.window), streams=list(one.streams),
+                )  # fmt: skip
         moved = self._scenario.moved_tags(ground.cluster)
         if not moved:
             return
@@ -369,6 +386,17 @@ class _Course:
                 proven = False
                 self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason="gone during the hold")
             await asyncio.sleep(min(left, PROOF_INTERVAL))
+
+
+def _processes(cluster: LocalCluster) -> dict[str, list[int]]:
+    """The ids of all that runs on this machine for the run, by what it is."""
+    router = cluster.router_process
+    groups = {
+        "members": [one.process.pid for one in cluster.members.values() if one.process is not None],
+        "router": [router.process.pid] if router is not None and router.process is not None else [],
+        "harness": [os.getpid()],
+    }
+    return {name: pids for name, pids in groups.items() if pids}
 
 
 async def _check_owned(cluster: LocalCluster) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.checkers import alarms, course, delivery, health, recovery, release, stall, timeouts, traffic
+from harness.checkers import alarms, course, delivery, health, recovery, release, share, stall, timeouts, traffic
 from harness.checkers.context import Context
 from harness.checkers.digest import Digest, fold
 from harness.checkers.finding import Finding
@@ -21,6 +21,7 @@ EXAMINERS = (
     traffic.examine,
     recovery.examine,
     stall.examine,
+    share.examine,
     alarms.examine,
     health.examine,
     release.examine,

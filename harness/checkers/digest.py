@@ -34,6 +34,8 @@ class Digest:
         """How members see each other: by who looks, at whom, and how (heartbeats or monitor)."""
         self.pools: dict[str, list[Event]] = defaultdict(list)
         """By looking-up member: connections in use towards others, observations with at least one."""
+        self.selections: list[Event] = []
+        self.usages: list[Event] = []
         self.started: dict[str, Any] | None = None
         self.ended: Event | None = None
         self.events = 0
@@ -62,6 +64,8 @@ class Digest:
             "loop.lag": lambda event: self.lags.append((event.t, event["seconds"])),
             "canary": self._canary,
             "peers": self._peers,
+            "selection": self.selections.append,
+            "usage": self.usages.append,
             "fault.opened": self._fault_opened,
             "fault.proven": self._fault_proven,
             "fault.unproven": self._fault_unproven,
@@ -86,6 +90,10 @@ class Digest:
     def phase(self, name: str, after: int = -1) -> int | None:
         """When the phase was first entered, at or after a time; None: it was not."""
         return next((t for t, entered in self.phases if entered == name and t >= after), None)
+
+    def set_of(self, member: str) -> str | None:
+        """The set of a member that streams look up on, as the settled selection has it; None where it is in none."""
+        return next((one["set"] for one in self.selections if member in (one["member"], *one["window"])), None)
 
     def _run_started(self, event: Event) -> None:
         self.started = event.fields

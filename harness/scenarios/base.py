@@ -54,6 +54,9 @@ class Scenario(Protocol):
     def moved_tags(self, cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
         """Tags to be changed once the streams are open and deliver; empty where the recipe needs no such move."""
 
+    def selects_by_latency(self, server: ServerInfo) -> bool:
+        """Whether lookups go to any of the members that are near: then all must be so before anything is broken."""
+
     def load(self, cluster: Cluster, namespace: str, run: str) -> Load: ...
 
     async def target(self, cluster: Cluster) -> Member:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from clusters.errors import Refused
+from clusters.topology import MAX_VOTERS
 from harness.drivers.clients import Driver, check_driver
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m)?")
@@ -38,8 +39,13 @@ class Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     cluster: str | None = Field(None, description="A cluster made by 'mongofault up' to run on; else one of its own.")
-    shards: int = Field(2, ge=1, le=50, description="Shards of the run's own cluster.")
-    members: int = Field(3, ge=1, le=200, description="Members of each shard.")
+    members: int = Field(3, ge=1, le=200, description="Members of each shard; those past the seventh have no vote.")
+    shards: int = Field(
+        default_factory=lambda given: 1 if given.get("members", 0) > MAX_VOTERS else 2,
+        ge=1,
+        le=50,
+        description="Shards of the run's own cluster [default: 2; 1 where a shard has more than seven members].",
+    )
     fault: str = Field("freeze", description="Fault to inject; 'none' for a run without one.")
     fault_option: list[str] = Field(
         default_factory=list, description="NAME=VALUE for the fault, e.g. how=fsyncLock (may be repeated)."

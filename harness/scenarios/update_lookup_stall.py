@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 import faults
 from clusters.cluster import Cluster, ServerInfo, primary_of
 from clusters.member import Member
-from clusters.topology import Role, Topology, sharded_cluster
+from clusters.topology import MAX_VOTERS, Role, Settings, Topology, sharded_cluster
 from faults import nodespec
 from faults.options import parse as parse_options
 from harness import stage
@@ -32,6 +32,9 @@ DOCUMENTS_PER_SHARD = 4
 DIAL_DEADLINE = 20.0
 """Seconds after which a lookup that had to dial a frozen member fails with 202, the server's parameter
 ShardingTaskExecutorPoolRefreshTimeoutMS (measured on 6.0.5). One on an established connection waits for ever."""
+
+LARGE_SET_CACHE_GB = 1 / 16
+"""A few documents need no more, and twenty members then fit into 6 GiB."""
 
 MEMBERS_NEEDED = 3
 TOO_SMALL = "at least 3 are needed, or a member that stalls takes the majority with it and no write is acknowledged"
@@ -96,7 +99,8 @@ class UpdateLookupStall:
         self._random = random.Random(parameters.seed)
 
     def topology(self) -> Topology:
-        topology = sharded_cluster(self.parameters.shards, self.parameters.members)
+        settings = Settings(cache_gb=LARGE_SET_CACHE_GB) if self.parameters.members > MAX_VOTERS else Settings()
+        topology = sharded_cluster(self.parameters.shards, self.parameters.members, settings=settings)
         if self.parameters.target == "tag":
             for shard in topology.shards:
                 topology = topology.with_member(shard.members[1].name, tags=PINNED)
@@ -138,6 +142,13 @@ class UpdateLookupStall:
             return {}
         _, a, b, *_ = cluster.topology.shards[0].members
         return {a.name: {}, b.name: PINNED}
+
+    def selects_by_latency(self, server: ServerInfo) -> bool:
+        # A mongos below 8.0 looks up itself, and is none of the members.
+        shards_look_up = server.router == "stand-in" or int(server.version.partition(".")[0]) >= 8
+        parameters = self.parameters
+        looks_up = parameters.traffic and parameters.full_document == "updateLookup"
+        return shards_look_up and looks_up and parameters.target != "tag"
 
     def load(self, cluster: Cluster, namespace: str, run: str) -> Load:
         parameters = self.parameters

@@ -23,6 +23,7 @@ from harness.watchers.pools import Pools
 from harness.watchers.progress import THRESHOLD, Progress, StreamState
 from harness.watchers.pulse import REPORTED, Pulse
 from harness.watchers.tokens import Tokens
+from harness.watchers.usage import Usage
 from harness.watchers.watched import WatchedMember
 
 SOURCE: Final = "watchers"
@@ -39,7 +40,8 @@ interval is counted from the last write, so that a shard fallen idle takes up to
 
 
 class Watchers:
-    """`threshold` in seconds; `noop_interval` as the members run with (`periodicNoopIntervalSecs`).
+    """`threshold` in seconds; `noop_interval` as the members run with (`periodicNoopIntervalSecs`); `processes` are ids
+    by group, for what the run costs.
 
     A shard is taken to be called like its set, in the writes as in `members`.
     """
@@ -52,6 +54,7 @@ class Watchers:
         run: str,
         *,
         router: str | None = None,
+        processes: Mapping[str, Sequence[int]] | None = None,
         threshold: float = THRESHOLD,
         noop_interval: float = 10.0,
     ) -> None:
@@ -69,6 +72,7 @@ class Watchers:
         self._currentop = CurrentOp(recorder, members, run, self._urgent, router=router)
         self._peers = Peers(recorder, members)
         self._pools = Pools(recorder, members, self._urgent, self._holders, self._peers.monitors)
+        self._usage = Usage(recorder, processes or {})
         self._task: asyncio.Task[None] | None = None
         self._all_delivered = asyncio.Event()
         recorder.subscribe(self._feed)
@@ -124,6 +128,7 @@ class Watchers:
             tasks.create_task(self._currentop.watch())
             tasks.create_task(self._pools.watch())
             tasks.create_task(self._peers.watch())
+            tasks.create_task(self._usage.watch())
             tasks.create_task(self._look())
 
     async def _look(self) -> None:

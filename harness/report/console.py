@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.checkers import health, release, timeouts
+from harness.checkers import health, release, share, timeouts
 from harness.output import print_table
 from harness.report.sentences import first_sentence
 from harness.result import Result
@@ -31,6 +31,10 @@ def show(result: Result, console: Console) -> None:
         console.print(Text(line))
     if document["counts"]:
         _show_findings(document["findings"], console)
+    console.print()
+    for table in [*_share(document["findings"]), *_usage(document["usage"])]:
+        print_table(console, table)
+        console.print()
     for line in _errors(document["streams"]):
         console.print(Text(line))
     console.print(Text(f"record: {document['record']}"))
@@ -70,6 +74,41 @@ def _streams(rows: list[dict[str, Any]]) -> Table:
     if len(rows) > STREAMS_SHOWN:
         table.add_row(f"... {len(rows) - STREAMS_SHOWN} more in result.json")
     return table
+
+
+def _share(findings: list[dict[str, Any]]) -> list[Table]:
+    """The share of frozen streams beside what chance predicts, where that was looked at."""
+    tables = []
+    for evidence in (one["evidence"] for one in findings if one["name"] == share.NAME and one["evidence"]["rows"]):
+        sizes = ", ".join(str(size) for size in evidence["window_sizes"])
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in ("since the fault", "lookups", f"1-(1-1/N)^n, N={sizes}", "frozen", "95 % band", ""):
+            table.add_column(column, no_wrap=True, justify="right")
+        for row in evidence["rows"]:
+            low, high = row["band"]
+            table.add_row(
+                f"{row['seconds']:g} s", str(row["lookups"]), f"{row['predicted']:.0%}", f"{row['measured']:.0%}",
+                f"{low:.0%}..{high:.0%}", "inside" if row["inside"] else "outside",
+            )  # fmt: skip
+        tables.append(table)
+    return tables
+
+
+def _usage(usage: Mapping[str, Any]) -> list[Table]:
+    """Memory and CPU by group of processes, where they were sampled."""
+    if not usage:
+        return []
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    phases = [name for name in ("settle", "hold", "run") if name in usage["cores"]]
+    sampled = f"sampled every {usage['sampled_every']:.1f} s"
+    for column in (sampled, "processes", "memory at most", *(f"cores, {name}" for name in phases)):
+        table.add_column(column, no_wrap=True, justify="left" if column == sampled else "right")
+    for group, count in usage["processes"].items():
+        cores = (f"{usage['cores'][name][group]:.2f}" for name in phases)
+        table.add_row(group, str(count), f"{usage['peak_rss_mib'][group]} MiB", *cores)
+    total = (f"{sum(usage['cores'][name].values()):.2f}" for name in phases)
+    table.add_row("all", str(sum(usage["processes"].values())), f"{usage['peak_rss_mib']['all']} MiB", *total)
+    return [table]
 
 
 def _row(row: Mapping[str, Any]) -> list[str]:

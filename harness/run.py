@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -218,7 +219,7 @@ class _Course:
             load.namespace,
             self._run,
             router=cluster.router,
-            processes=_processes(cluster),
+            processes=partial(_processes, cluster),
             threshold=self._parameters.threshold,
             noop_interval=float(cluster.server.parameters.get("periodicNoopIntervalSecs", 10)),
         )

@@ -7,6 +7,7 @@ trips of the start-up, averaged over many pings of 10 s each, keep most members 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from clusters.errors import ClusterError
 from clusters.guard import FailPointOff
 from clusters.liveness import together
 from clusters.member import Member
+from clusters.wire.connection import Connection
 
 ROUND_TRIPS: Final = "serverPingMonitorSetRTT"
 """Fail point of 4.4 to 6.0: `{"address:port": microseconds}` instead of the measured ones. Not
@@ -28,7 +30,9 @@ WINDOW_MS: Final = 15
 SETTLED_DEADLINE: Final = 180.0
 """Seconds. A first round trip of a second, made under the load of the start, needs 19 pings to fall into the window:
 each weighs a fifth (measured on 6.0.5: about 80 s on a machine less busy)."""
-LOOK_EVERY: Final = 1.0
+LOOK_EVERY: Final = 2.0
+ANSWER_DEADLINE: Final = 30.0
+"""Seconds for one answer, on a machine that twenty members have for their start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,9 @@ async def even(cluster: Cluster) -> None:
     same = {member.host: ROUND_TRIP_US for member in data_members(cluster)}
 
     async def tell(member: Member) -> None:
-        async with admin.connected(member.host) as connection:
+        async with admin.connected(member.host, deadline=ANSWER_DEADLINE) as connection:
             command = {"configureFailPoint": ROUND_TRIPS, "mode": "alwaysOn", "data": same}
-            await connection.command("admin", command, deadline=10)
+            await connection.command("admin", command, deadline=ANSWER_DEADLINE)
 
     await together(*(tell(member) for member in data_members(cluster)))
 
@@ -73,17 +77,22 @@ async def settled(cluster: Cluster, run: str) -> list[Selection]:
     async def so() -> bool:
         nonlocal found
         found = [
-            await _selection(cluster, member, streams)
-            for member in data_members(cluster)
-            if (streams := await _streams(member, run))
+            await _selection(cluster, member, connection, streams)
+            for member, connection in connections
+            if (streams := await _streams(connection, run))
         ]
         return not short()
 
     what = f"every looking-up member has all secondaries within {WINDOW_MS} ms of the nearest"
-    try:
-        await admin.until(what, so, deadline=SETTLED_DEADLINE, every=LOOK_EVERY)
-    except ClusterError as error:
-        raise ClusterError(f"{error}: {', '.join(short())}") from None
+    async with AsyncExitStack() as stack:
+        connections = [
+            (member, await stack.enter_async_context(admin.connected(member.host, deadline=ANSWER_DEADLINE)))
+            for member in data_members(cluster)
+        ]
+        try:
+            await admin.until(what, so, deadline=SETTLED_DEADLINE, every=LOOK_EVERY)
+        except ClusterError as error:
+            raise ClusterError(f"{error}: {', '.join(short())}") from None
     return found
 
 
@@ -94,8 +103,8 @@ def window(hosts: Iterable[Mapping[str, Any]]) -> list[str]:
     return [one["addr"] for one in usable if one["pingTimeMillis"] <= nearest + WINDOW_MS]
 
 
-async def _streams(member: Member, run: str) -> tuple[str, ...]:
-    """The streams of this run that have a cursor on the member."""
+async def _streams(connection: Connection, run: str) -> tuple[str, ...]:
+    """The streams of this run that have a cursor on a member."""
     mine = "cursor.originatingCommand.comment"
     pipeline = [
         {"$currentOp": {"allUsers": True, "idleCursors": True}},
@@ -103,15 +112,13 @@ async def _streams(member: Member, run: str) -> tuple[str, ...]:
         {"$group": {"_id": f"${mine}.stream"}},
     ]
     ask = {"aggregate": 1, "pipeline": pipeline, "cursor": {}, "$readPreference": {"mode": "secondaryPreferred"}}
-    async with admin.connected(member.host) as connection:
-        reply = await connection.command("admin", ask, deadline=10)
+    reply = await connection.command("admin", ask, deadline=ANSWER_DEADLINE)
     return tuple(sorted(one["_id"] for one in reply["cursor"]["firstBatch"]))
 
 
-async def _selection(cluster: Cluster, member: Member, streams: Sequence[str]) -> Selection:
+async def _selection(cluster: Cluster, member: Member, connection: Connection, streams: Sequence[str]) -> Selection:
     set_name = member.spec.set_name
-    async with admin.connected(member.host) as connection:
-        reply = await connection.command("admin", {"connPoolStats": 1}, deadline=10)
+    reply = await connection.command("admin", {"connPoolStats": 1}, deadline=ANSWER_DEADLINE)
     names = {one.host: one.name for one in of_set(cluster, set_name)}
     near = window(reply.get("replicaSets", {}).get(set_name, {}).get("hosts", ()))
     return Selection(member.name, set_name, tuple(names[host] for host in near if host in names), tuple(streams))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from clusters.topology import MAX_VOTERS, Role, replica_set, sharded_cluster, single_replica_set
+from clusters import commandline
+from clusters.topology import MAX_VOTERS, Role, Settings, replica_set, sharded_cluster, single_replica_set
 
 
 @pytest.mark.parametrize(("size", "voters"), [(1, 1), (3, 3), (7, 7), (8, 7), (18, 7)])
@@ -41,3 +44,15 @@ def test_a_replica_set_of_its_own_has_no_router() -> None:
 def test_an_empty_set_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match="at least 1 member"):
         replica_set("shard0", Role.SHARD, size)
+
+
+def test_a_cache_smaller_than_mongod_takes_is_asked_of_the_storage_engine() -> None:
+    (spec,) = replica_set("shard0", Role.SHARD, 1).members
+
+    def said(cache_gb: float) -> list[str]:
+        settings = Settings(cache_gb=cache_gb)
+        line = commandline.mongod(Path("mongod"), spec, settings, port=1, data=Path("data"))
+        return [line[line.index(f"--wiredTiger{one}") + 1] for one in ("CacheSizeGB", "EngineConfigString")]
+
+    assert said(0.0625) == ["0.25", "log=(prealloc=false,file_max=1MB),cache_size=64MB"]
+    assert said(1.5) == ["1.5", "log=(prealloc=false,file_max=1MB)"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,16 +23,16 @@ PAGE_MIB: Final = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 class Usage:
-    """Samples groups of processes, given by name. Pages that processes share are counted for each of them."""
+    """Samples groups of processes, as `groups` has them by now. Pages that processes share count for each of them."""
 
-    def __init__(self, recorder: Recorder, groups: Mapping[str, Sequence[int]]) -> None:
+    def __init__(self, recorder: Recorder, groups: Callable[[], Mapping[str, Sequence[int]]]) -> None:
         self._recorder = recorder
         self._groups = groups
 
     async def watch(self) -> None:
         """Until cancelled."""
         while True:
-            measured = {name: [_of(pid) for pid in pids] for name, pids in self._groups.items()}
+            measured = {name: [_of(pid) for pid in pids] for name, pids in self._groups().items()}
             self._recorder.record(
                 "usage", SOURCE,
                 rss_mib={name: round(sum(rss for rss, _ in ones)) for name, ones in measured.items()},

@@ -6,7 +6,7 @@ They only look: nothing here writes to the watched cluster, and nothing here kno
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -40,8 +40,8 @@ interval is counted from the last write, so that a shard fallen idle takes up to
 
 
 class Watchers:
-    """`threshold` in seconds; `noop_interval` as the members run with (`periodicNoopIntervalSecs`); `processes` are ids
-    by group, for what the run costs.
+    """`threshold` in seconds; `noop_interval` as the members run with (`periodicNoopIntervalSecs`); `processes` tells
+    ids by group, for what the run costs.
 
     A shard is taken to be called like its set, in the writes as in `members`.
     """
@@ -54,7 +54,7 @@ class Watchers:
         run: str,
         *,
         router: str | None = None,
-        processes: Mapping[str, Sequence[int]] | None = None,
+        processes: Callable[[], Mapping[str, Sequence[int]]] = dict,
         threshold: float = THRESHOLD,
         noop_interval: float = 10.0,
     ) -> None:
@@ -72,7 +72,7 @@ class Watchers:
         self._currentop = CurrentOp(recorder, members, run, self._urgent, router=router)
         self._peers = Peers(recorder, members)
         self._pools = Pools(recorder, members, self._urgent, self._holders, self._peers.monitors)
-        self._usage = Usage(recorder, processes or {})
+        self._usage = Usage(recorder, processes)
         self._task: asyncio.Task[None] | None = None
         self._all_delivered = asyncio.Event()
         recorder.subscribe(self._feed)

@@ -75,7 +75,7 @@ def test_one_line_says_what_was_expected(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("streamz: 4", "params.yml: unknown parameter 'streamz'; expected cluster, shards"),
+        ("streamz: 4", "params.yml: unknown parameter 'streamz'; expected cluster, members"),
         ("{[", "params.yml: expected YAML; while parsing"),
         ("just words", "params.yml: expected a mapping such as 'streams: 4'"),
         ("streams: many", "--streams many: input should be a valid integer"),

@@ -72,7 +72,6 @@ async def test_the_strict_stable_api_is_refused_in_one_line(sharded: LocalCluste
         ({"_configsvrMoveRange": "app.orders"}, 20),
         ({"_shardsvrDropDatabase": 1}, 20),
         ({"shardCollection": "app.h", "key": {"a": 1}, "timeseries": {"timeField": "t"}}, 115),
-        ({"distinct": "orders", "key": "a.b"}, 115),
         ({"aggregate": 1, "pipeline": [{"$listLocalSessions": {}}], "cursor": {}}, 115),
         ({"aggregate": 1, "pipeline": [{"$currentOp": {}}, {"$lookup": {}}], "cursor": {}}, 115),
         ({"killCursors": "orders"}, 40414),

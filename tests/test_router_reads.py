@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from bson.int64 import Int64
 from pymongo import MongoClient
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import Secondary
 from pymongo.write_concern import WriteConcern
@@ -153,3 +155,73 @@ def test_the_synchronous_driver_needs_no_change_either(sharded: LocalCluster, fi
         assert collection.count_documents({"seen": True}) == 1
         assert client.server_info()["version"].startswith("6.")
         assert client.is_mongos
+
+
+async def test_distinct_unites_what_the_shards_have(sharded: LocalCluster, replica_set: LocalCluster) -> None:
+    """Dotted paths, places in arrays and collations, also on a view: a replica set is the judge."""
+    values: list[Any] = [
+        {"b": 1},
+        [{"b": 2}, {"b": [3, 4]}, 5],
+        [[{"b": 9}]],
+        None,
+        {"b": None},
+        {"b": []},
+        {"b": [[7]]},
+        {"b": 1.0},
+    ]
+    documents = [{"_id": n, "region": (-1) ** n * n, "a": one, "s": "xX"[n % 2]} for n, one in enumerate(values)]
+    asked: list[dict[str, Any]] = [
+        {"key": "a.b"}, {"key": "a.0.b"}, {"key": "a.b.0"}, {"key": "a"}, {"key": "$a"}, {"key": "a..b"}, {"key": 3},
+        {"key": "s", "collation": {"locale": "en", "strength": 1}}, {"key": "a", "query": {"$where": "this._id > 3"}},
+        {"key": "a", "hint": "_id_"}, {"key": "a", "query": 3}, {},
+    ]  # fmt: skip
+    counted: list[dict[str, Any]] = [{"query": {"$where": "this._id > 3"}}, {"skip": -1}, {"limit": "x"}, {"what": 1},
+                                     {"query": {"$where": "this._id > 1"}, "skip": 2, "limit": 3}]  # fmt: skip
+    async with orders(sharded) as collection, replica_set.client() as judge:
+        name = collection.database.name
+        try:
+            for database in (collection.database, judge[name]):
+                await database.orders.insert_many(documents)
+                await database.create_collection("view", viewOn="orders", pipeline=[])
+            places = ((collection.database, "orders"), (judge[name], "orders"))
+            for command in [{"distinct": "orders", **one} for one in asked] + [
+                {"count": "orders", **one} for one in counted
+            ]:
+                answers = [await _outcome(database, command) for database, _collection in places]
+                assert answers[0] == answers[1], command
+            on_view = [
+                await _outcome(one, {"distinct": "view", "key": "a.b"}) for one in (collection.database, judge[name])
+            ]
+            assert on_view[0] == on_view[1]
+        finally:
+            await judge.drop_database(name)
+
+
+async def _outcome(database: AsyncDatabase[dict[str, Any]], command: dict[str, Any]) -> object:
+    """The values, in no certain order and as text but for the case of letters that a collation takes for one."""
+    try:
+        reply = await database.command(command)
+    except OperationFailure as error:
+        return error.code
+    return sorted(str(one).lower().replace("1.0", "1") for one in reply["values"]) if "values" in reply else reply["n"]
+
+
+async def test_databases_are_filtered_by_what_all_shards_hold_together(sharded: LocalCluster) -> None:
+    async with orders(sharded) as collection:
+        await collection.insert_many([{"region": n, "fill": "x" * 1000} for n in range(-10, 10)])
+        admin, name = collection.database.client.admin, collection.database.name
+        (mine,) = (await admin.command("listDatabases", filter={"name": name}))["databases"]
+        assert set(mine["shards"]) == {"shard0", "shard1"}
+        more = {"name": name, "sizeOnDisk": {"$gt": max(mine["shards"].values())}}
+        assert [one["name"] for one in (await admin.command("listDatabases", filter=more))["databases"]] == [name]
+        named = await admin.command("listDatabases", nameOnly=True, filter={"name": name})
+        assert named["databases"] == [{"name": name}]
+
+
+async def test_an_aggregate_over_documents_of_its_own_needs_no_collection(filled: Orders) -> None:
+    stages: list[dict[str, Any]] = [
+        {"$documents": [{"k": 1}, {"k": 2}]},
+        {"$lookup": {"from": "orders", "localField": "k", "foreignField": "region", "as": "found"}},
+        {"$project": {"n": {"$size": "$found"}}},
+    ]
+    assert [one["n"] for one in await (await filled.database.aggregate(stages)).to_list()] == [1, 1]

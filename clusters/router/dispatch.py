@@ -14,6 +14,7 @@ from bson.objectid import ObjectId
 from clusters.router import fail_command, handshake, refusals
 from clusters.router.change_stream import ChangeStreams
 from clusters.router.collections import Collections
+from clusters.router.counting import Counting
 from clusters.router.current_op import CurrentOp
 from clusters.router.ddl import Ddl
 from clusters.router.errors import RouterError
@@ -57,6 +58,7 @@ class Dispatch:
         straight: Straight,
         writes: Writes,
         streams: ChangeStreams,
+        counting: Counting,
         ddl: Ddl,
         sharding: Sharding,
         zones: Zones,
@@ -105,7 +107,7 @@ class Dispatch:
             "collstats": stats.collection,
             "connPoolStats": status.parameters,
             "connectionStatus": self._connection_status,
-            "count": passing.count,
+            "count": counting.count,
             "create": ddl.create,
             "convertToCapped": collections.convert_to_capped,
             "createIndexes": indexes.create,
@@ -115,7 +117,7 @@ class Dispatch:
             "dbStats": stats.database,
             "dbstats": stats.database,
             "deleteIndexes": indexes.drop,
-            "distinct": passing.distinct,
+            "distinct": counting.distinct,
             "drop": ddl.drop,
             "dropDatabase": ddl.drop_database,
             "dropIndexes": indexes.drop,
@@ -256,7 +258,7 @@ class Dispatch:
                 return self._reply(await self._streams.open(command), message)
             if first == "$currentOp":
                 return self._reply(await self._current_op.aggregate(command), message)
-            if not names_collection(message):
+            if not names_collection(message) and first != "$documents":
                 raise refusals.collectionless(command.get("pipeline"))
         return await self._passing.command(message)
 

@@ -11,13 +11,12 @@ from typing import Any, Final
 from clusters.router.catalog import Catalog
 from clusters.router.errors import RouterError
 from clusters.router.members import Members
-from clusters.router.owners import Owners
+from clusters.router.owners import OF_A_VIEW, Owners
 from clusters.router.router_host import RouterHost
 
 VERBOSITIES: Final = ("queryPlanner", "executionStats", "allPlansExecution")
 BY_ROUTER_HOST: Final = frozenset(("find", "aggregate"))
 BY_SHARD: Final = frozenset(("count", "distinct", "update", "delete", "findAndModify", "findandmodify"))
-OF_A_VIEW: Final = frozenset((166, 169))
 _WRITES: Final = frozenset(("update", "delete", "findAndModify", "findandmodify"))
 _TOTALS: Final = ("nReturned", "executionTimeMillis", "totalKeysExamined", "totalDocsExamined")
 

@@ -16,23 +16,23 @@ from clusters.router.errors import RouterError
 from clusters.router.members import COMMAND_DEADLINE, CONFIG_SHARD, FIND_DEADLINE, Members
 from clusters.router.passing import Passing
 from clusters.router.replies import encode_reply
+from clusters.router.router_host import RouterHost
 from clusters.wire.message import Message
 
 
 class Listings:
-    def __init__(self, members: Members, catalog: Catalog, passing: Passing) -> None:
+    def __init__(self, members: Members, catalog: Catalog, passing: Passing, host: RouterHost) -> None:
         self._members = members
         self._catalog = catalog
         self._passing = passing
+        self._host_process = host
 
     async def list_shards(self, _command: Mapping[str, Any]) -> dict[str, Any]:
         return {"shards": await self._members.config_find("shards", {}), "ok": 1.0}
 
     async def list_databases(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Of all shards, sizes added up; admin and config as the config servers have them, local not at all."""
-        ask = {"listDatabases": 1, **{one: command[one] for one in ("nameOnly", "comment") if one in command}}
-        if command.get("filter"):
-            ask["filter"] = command["filter"]
+        ask = {"listDatabases": 1, **{one: command[one] for one in ("comment",) if one in command}}
         shards = [CONFIG_SHARD, *await self._members.shards()]
         replies = await asyncio.gather(*(self._list_on(shard, ask) for shard in shards))
         found: dict[str, dict[str, Any]] = {}
@@ -42,13 +42,15 @@ class Listings:
                 if name == "local" or (name in CONFIG_DATABASES) != (shard == CONFIG_SHARD):
                     continue
                 entry = found.setdefault(name, {"name": name})
-                if "sizeOnDisk" in one:
-                    entry["sizeOnDisk"] = Int64(entry.get("sizeOnDisk", 0) + one["sizeOnDisk"])
-                    entry["empty"] = entry.get("empty", True) and one["empty"]
-                    entry.setdefault("shards", {})[shard] = one["sizeOnDisk"]
+                entry["sizeOnDisk"] = Int64(entry.get("sizeOnDisk", 0) + one["sizeOnDisk"])
+                entry["empty"] = entry.get("empty", True) and one["empty"]
+                entry.setdefault("shards", {})[shard] = one["sizeOnDisk"]
         databases = [found[name] for name in sorted(found)]
+        if command.get("filter"):
+            # Sizes are matched as they are told: those of all shards together.
+            databases = await self._host_process.compute(databases, [{"$match": command["filter"]}])
         if command.get("nameOnly"):
-            return {"databases": databases, "ok": 1.0}
+            return {"databases": [{"name": one["name"]} for one in databases], "ok": 1.0}
         total = sum(one.get("sizeOnDisk", 0) for one in databases)
         return {"databases": databases, "totalSize": Int64(total), "totalSizeMb": Int64(total >> 20), "ok": 1.0}
 

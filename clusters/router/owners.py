@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from clusters.router.catalog import CONFIG_DATABASES, STALE, Catalog, Database, Patience, Route
 from clusters.router.errors import RouterError
-from clusters.router.members import CONFIG_SHARD, DDL_DEADLINE, Members
+from clusters.router.members import CONFIG_SHARD, DDL_DEADLINE, FIND_DEADLINE, Members
 from clusters.router.primaries import plain
-from clusters.wire.connection import CommandFailed
+from clusters.wire.connection import CommandFailed, ConnectionLost
+
+OF_A_VIEW: Final = frozenset((166, 169))
+"""CommandNotSupportedOnView, CommandOnShardedViewNotSupportedOnMongod: what a shard leaves to the router."""
 
 
 class Owners:
@@ -31,16 +34,25 @@ class Owners:
         return Route(found, await self._catalog.table(f"{database}.{collection}"))
 
     async def ask(
-        self, database: str, collection: str, body: Mapping[str, Any], *, create: bool = False
+        self,
+        database: str,
+        collection: str,
+        body: Mapping[str, Any],
+        *,
+        create: bool = False,
+        preference: Mapping[str, Any] | None = None,
     ) -> dict[str, dict[str, Any]]:
-        """Shard -> its reply to `body`, failed or not; a stale one is asked again, all of them together."""
+        """Shard -> its reply to `body`, failed or not; a stale one is asked again, all of them together.
+
+        With a read preference it is a read: by the members that it allows, for as long as they take.
+        """
         namespace = f"{database}.{collection}"
         patience = Patience(namespace)
         while True:
             route = await self.route(database, collection, create=create)
             shards = (route.database.primary,) if route.table is None else route.table.shards
             replies = await asyncio.gather(
-                *(self.one(shard, database, {**body, **route.versions(shard)}) for shard in shards)
+                *(self.one(shard, database, {**body, **route.versions(shard)}, preference) for shard in shards)
             )
             if not any(one["ok"] != 1 and one.get("code") in STALE for one in replies):
                 return dict(zip(shards, replies, strict=True))
@@ -65,10 +77,30 @@ class Owners:
             "ok": 0.0 if errors else 1.0,
         }
 
-    async def one(self, shard: str, database: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def one(
+        self, shard: str, database: str, body: Mapping[str, Any], preference: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """The reply of the shard's primary, failed or not, without what only servers tell each other."""
         try:
-            reply: Mapping[str, Any] = await self._members.shard_command(shard, database, body, deadline=DDL_DEADLINE)
+            reply: Mapping[str, Any]
+            if preference is None:
+                reply = await self._members.shard_command(shard, database, body, deadline=DDL_DEADLINE)
+            else:
+                reply = await self._read(shard, database, body, preference)
         except CommandFailed as error:
             reply = error.reply
         return {name: value for name, value in plain(reply).items() if name != "operationTime"}
+
+    async def _read(
+        self, shard: str, database: str, body: Mapping[str, Any], preference: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        monitor = self._members.monitor
+        host = await monitor.select(await self._members.set_of(shard), preference, deadline=FIND_DEADLINE)
+        try:
+            async with self._members.internal.to(host).connection() as connection:
+                reply = await connection.command(database, {**body, "$readPreference": preference})
+        except ConnectionLost:
+            monitor.note_failure(host)
+            raise
+        monitor.note_cluster_time(reply.get("$clusterTime"))
+        return reply

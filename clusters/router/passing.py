@@ -1,4 +1,4 @@
-"""What is passed on to the router host: reads, their cursors, un-numbered writes, and count and distinct as aggregates.
+"""What is passed on to the router host: reads, their cursors, un-numbered writes.
 
 Documents are not decoded on the way. Numbered writes and change streams are elsewhere, and the gate refuses them here.
 """
@@ -14,7 +14,6 @@ from bson.int64 import Int64
 from clusters.router.cursors import ON_ROUTER_HOST, Cursor, Cursors, cursor_in, session_in
 from clusters.router.errors import RouterError
 from clusters.router.members import COMMAND_DEADLINE
-from clusters.router.order import value_key
 from clusters.router.replies import passed_on
 from clusters.router.router_host import RouterHost
 from clusters.wire.connection import CommandFailed, ConnectionLost
@@ -23,9 +22,6 @@ from clusters.wire.pool import Pools
 
 _WRITES: Final = frozenset(("insert", "update", "delete"))
 _CURSOR_GONE: Final = frozenset((43, 237))
-_READ_FIELDS: Final = (
-    "hint", "collation", "comment", "maxTimeMS", "readConcern", "lsid", "$readPreference", "$clusterTime",
-)  # fmt: skip
 
 
 class Passing:
@@ -110,43 +106,3 @@ class Passing:
         except CommandFailed as error:
             return error.code == 2 or error.code in _CURSOR_GONE
         return False
-
-    async def count(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        """As an aggregate: exact, and right while chunks move (the count command is neither)."""
-        stages: list[dict[str, Any]] = [{"$match": command.get("query") or {}}]
-        if command.get("skip"):
-            stages.append({"$skip": command["skip"]})
-        if command.get("limit"):
-            stages.append({"$limit": abs(command["limit"])})
-        stages.append({"$group": {"_id": None, "n": {"$sum": 1}}})
-        found, times = await self._aggregate(command, "count", stages)
-        return {"n": found[0]["n"] if found else 0, "ok": 1.0, **times}
-
-    async def distinct(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        """As an aggregate; of top-level fields only, where `$unwind` does to arrays what distinct does."""
-        name = command["key"]
-        if "." in name or name.startswith("$"):
-            raise RouterError(
-                115,
-                "CommandNotSupported",
-                f"the stand-in router does distinct on top-level fields only, found {name!r}",
-            )
-        stages: list[dict[str, Any]] = [
-            {"$match": command.get("query") or {}},
-            {"$unwind": {"path": f"${name}", "preserveNullAndEmptyArrays": True}},
-            {"$group": {"_id": None, "values": {"$addToSet": f"${name}"}}},
-        ]
-        found, times = await self._aggregate(command, "distinct", stages)
-        values = sorted(found[0]["values"], key=value_key) if found else []
-        return {"values": values, "ok": 1.0, **times}
-
-    async def _aggregate(
-        self, command: Mapping[str, Any], name: str, stages: Sequence[Mapping[str, Any]]
-    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        kept = {one: command[one] for one in _READ_FIELDS if one in command}
-        reply = await self._host.run(
-            command["$db"], {"aggregate": command[name], "pipeline": stages, "cursor": {}, **kept}
-        )
-        cluster_time = reply.get("$clusterTime")
-        times = {"$clusterTime": cluster_time, "operationTime": cluster_time["clusterTime"]} if cluster_time else {}
-        return reply["cursor"]["firstBatch"], times

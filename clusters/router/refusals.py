@@ -112,7 +112,8 @@ def collectionless(pipeline: Any) -> RouterError:
     return RouterError(
         115,
         "CommandNotSupported",
-        f"of aggregates without a collection the stand-in router does $currentOp and $changeStream, found {stage}",
+        "of aggregates without a collection the stand-in router does $currentOp, $changeStream and $documents,"
+        f" found {stage}",
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from clusters.router.catalog import Catalog
 from clusters.router.change_stream import ChangeStreams, IdleLimits
 from clusters.router.collections import Collections
+from clusters.router.counting import Counting
 from clusters.router.current_op import CurrentOp
 from clusters.router.ddl import Ddl
 from clusters.router.dispatch import Dispatch
@@ -78,6 +79,7 @@ class Router:
             Straight(self._host, self._passing),
             Writes(members, catalog),
             self._streams,
+            Counting(members, catalog, self._host),
             Ddl(members, catalog, self._host),
             Sharding(members, catalog),
             Zones(members),
@@ -88,7 +90,7 @@ class Router:
             ClusterSettings(members, catalog),
             Sessions(members, self._passing),
             Explain(members, catalog, self._host),
-            Listings(members, catalog, self._passing),
+            Listings(members, catalog, self._passing, self._host),
             CurrentOp(members, self._host, self._clients, self._streams.table, settings.listen),
             Status(members, self._host, self._counts, self._clients, settings.listen),
             self._counts,

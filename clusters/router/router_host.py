@@ -110,7 +110,11 @@ class RouterHost:
         return found
 
     async def compute(
-        self, documents: Sequence[Mapping[str, Any]], stages: Sequence[Mapping[str, Any]]
+        self,
+        documents: Sequence[Mapping[str, Any]],
+        stages: Sequence[Mapping[str, Any]],
+        *,
+        collation: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
         """Aggregation stages over documents of the router's own, by a server: nobody else's `$match` means the same."""
         for name in (next(iter(stage), "an empty stage") for stage in stages):
@@ -121,7 +125,9 @@ class RouterHost:
                 )
         # $literal: the ops hold commands, whose own `$`-names must not be read as expressions.
         pipeline = [{"$documents": {"$literal": list(documents)}}, *stages]
-        command = {"aggregate": 1, "pipeline": pipeline, "cursor": {"batchSize": 100_000}}
+        command: dict[str, Any] = {"aggregate": 1, "pipeline": pipeline, "cursor": {"batchSize": 100_000}}
+        if collation is not None:
+            command["collation"] = collation
         reply = await self.ask("admin", command, deadline=READY_DEADLINE)
         found: list[dict[str, Any]] = reply["cursor"]["firstBatch"]
         return found

@@ -88,7 +88,7 @@ class Router:
             Stats(members, catalog),
             ShardMap(members, catalog),
             ClusterSettings(members, catalog),
-            Sessions(members, self._passing),
+            Sessions(members, self._passing, self._clients),
             Explain(members, catalog, self._host),
             Listings(members, catalog, self._passing, self._host),
             CurrentOp(members, self._host, self._clients, self._streams.table, settings.listen),

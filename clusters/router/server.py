@@ -145,6 +145,13 @@ class Client(asyncio.BufferedProtocol):
             running.cancel()
         return running if isinstance(running, asyncio.Task) else None
 
+    def interrupt(self, error: Exception) -> None:
+        """End the command that runs with this error; the client stays."""
+        running = self._running
+        if running is not None:
+            running.cancel()
+            self.failed(error)
+
     def answered(self, reply: bytes) -> None:
         """The framed reply to the command that runs."""
         assert self._transport is not None and self.message is not None

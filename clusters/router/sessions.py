@@ -6,7 +6,7 @@ There are no users here: a pattern that names one matches nothing of the router'
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bson.binary import Binary
@@ -15,13 +15,17 @@ from clusters.router.errors import RouterError
 from clusters.router.members import COMMAND_DEADLINE, CONFIG_SHARD, Members
 from clusters.router.passing import Passing
 from clusters.router.primaries import without_context
+from clusters.router.server import Client
 from clusters.wire.message import decode
 
 
 class Sessions:
-    def __init__(self, members: Members, passing: Passing) -> None:
+    """`clients` are the router's own connections."""
+
+    def __init__(self, members: Members, passing: Passing, clients: Iterable[Client]) -> None:
         self._members = members
         self._passing = passing
+        self._clients = clients
 
     async def start(self, _command: Mapping[str, Any]) -> dict[str, Any]:
         return {"id": {"id": Binary(uuid.uuid4().bytes, 4)}, "timeoutMinutes": 30, "ok": 1.0}
@@ -31,31 +35,37 @@ class Sessions:
 
         A change stream of such a session ends with its cursors on the shards.
         """
-        name = next(iter(command))
-        wanted = _sessions(name, command[name])
-        cursors = self._passing.cursors
-        await self._passing.kill(
-            [one.identity for one in cursors.all() if wanted is None or _identity(one.lsid) in wanted]
-        )
         hosts = [(shard, host) for shard, host in await self._members.all_hosts() if shard != CONFIG_SHARD]
         replies = await self._members.on_all(hosts, "admin", without_context(command), deadline=COMMAND_DEADLINE)
         errors = [one for one in replies.values() if isinstance(one, Exception)]
         if errors:
             raise errors[0]
+        name = next(iter(command))
+        wanted = _sessions(name, command[name])
+        cursors = self._passing.cursors.all()
+        await self._passing.kill([one.identity for one in cursors if wanted is None or _identity(one.lsid) in wanted])
         return {"ok": 1.0}
 
     async def kill_op(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        """`op` as $currentOp tells it, `shard:number`: on the member that runs it, else on the shard's primary.
+        """`op` as $currentOp tells it: a number or `router:number` of the router's own, `shard:number` of a member's.
 
-        A mongos knows ops of primaries alone. $currentOp here tells those of all members, and numbers may coincide.
+        Of a shard's, on the member that runs it, else on the primary. A mongos knows ops of primaries alone; here
+        $currentOp tells those of all members, and numbers may coincide.
         """
         if command["$db"] != "admin":
             raise RouterError(13, "Unauthorized", "killOp may only be run against the admin database.")
-        shard, colon, number = str(command["op"]).rpartition(":")
-        if not colon or not number.lstrip("-").isdigit():
+        shard, _colon, number = str(command["op"]).rpartition(":")
+        if not number.lstrip("-").isdigit():
             raise RouterError(
-                9, "FailedToParse", f"killOp of the stand-in router wants `op` as shard:number, found {command['op']!r}"
+                9,
+                "FailedToParse",
+                f"killOp of the stand-in router wants `op` as a number or shard:number, found {command['op']!r}",
             )
+        if shard in ("", "router"):
+            for client in list(self._clients):
+                if client.number == int(number):
+                    client.interrupt(RouterError(11601, "Interrupted", "operation was interrupted"))
+            return {"info": "attempting to kill op", "ok": 1.0}
         if shard != CONFIG_SHARD and shard not in await self._members.shards():
             raise RouterError(70, "ShardNotFound", f"expected a shard of config.shards in `op`, found {shard!r}")
         running = {"aggregate": 1, "pipeline": [{"$currentOp": {"allUsers": True}}, {"$match": {"opid": int(number)}}],

@@ -6,6 +6,7 @@ What a probe is told must be what a mongos would say, and what it is not told mu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -146,7 +147,12 @@ async def load(cluster: LocalCluster, path: Path) -> AsyncIterator[Load]:
     """Load on both shards for the length of the block; at its end everything is checked but the errors."""
     name = f"kills_{uuid.uuid4().hex[:8]}"
     observed = Observed(cluster, f"{name}.orders", path / "history.jsonl", DOCUMENTS)
-    async with cluster.client() as client, cluster.client(retryWrites=False) as once:
+    async with (
+        cluster.client() as client,
+        cluster.client(retryWrites=False) as once,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        stack.callback(observed.recorder.close)
         await client.admin.command("enableSharding", name, primaryShard="shard0")
         await client.admin.command("shardCollection", f"{name}.orders", key={"region": 1})
         await client.admin.command("moveRange", f"{name}.orders", min={"region": 0}, toShard="shard1")
@@ -177,7 +183,6 @@ async def load(cluster: LocalCluster, path: Path) -> AsyncIterator[Load]:
             await one.settle()
         finally:
             await writer.stop()
-            observed.recorder.close()
             await client.drop_database(name)
 
 

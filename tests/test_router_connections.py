@@ -26,7 +26,7 @@ pytestmark = pytest.mark.live
 CLIENTS = 500
 DEADLINE = 120.0
 """Seconds for what many clients do at once on a burdened machine."""
-KIB_A_CONNECTION = 160
+KIB_A_CONNECTION = 64
 
 
 @dataclass

@@ -7,21 +7,29 @@ mongos would say of a broken connection. In any case no acknowledged write is lo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import random
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pymongo import AsyncMongoClient, MongoClient
+from pymongo.errors import CursorNotFound
 
-from clusters import local
+from clusters import local, ports
 from clusters.cluster import primary_of
 from clusters.errors import ClusterError
 from clusters.local import OwnCluster
 from clusters.member import LocalProcess
 from clusters.router.errors import RESUMABLE
+from clusters.router.router import Router, Settings
 from clusters.topology import Settings as ServerSettings
 from clusters.topology import sharded_cluster
+from clusters.wire.connection import CommandFailed, Connection
 from router_kills_parts import Load, load
-from router_parts import router_host
+from router_parts import orders, router_host, to_router
 from router_streams_parts import cursors_of
 
 pytestmark = pytest.mark.live
@@ -80,6 +88,7 @@ async def member_of_a_stream(cluster: OwnCluster, load: Load) -> LocalProcess:
     return cluster.members[min(on)]
 
 
+EVERYBODY: list[Choice] = [router, host, config, primary, member_of_a_stream]
 VICTIMS = (
     router,
     host,
@@ -120,3 +129,112 @@ async def test_a_kill_under_load_loses_nothing_and_is_absorbed_by_the_drivers_re
     for one in under_load.observed.of("stream.resumed"):
         assert one["by"] == "driver"
         assert one["code"] is None or RESUMABLE in one["labels"] or one["code"] == 43
+
+
+async def test_a_primary_that_steps_down_under_load_costs_no_numbered_write(
+    cluster: OwnCluster, tmp_path: Path
+) -> None:
+    async with load(cluster, tmp_path) as under_load:
+        for shard in ("shard0", "shard1"):
+            since = under_load.progress()
+            old = await primary_elected(cluster, shard)
+            connection = await Connection.open(old.host, deadline=ELECTION_DEADLINE)
+            step_down = {"replSetStepDown": 5, "secondaryCatchUpPeriodSecs": 2, "force": True}
+            await connection.command("admin", step_down, deadline=ELECTION_DEADLINE)
+            connection.close()
+            await under_load.moving(f"after {old.name} stepped down", since)
+    assert unexpected(under_load) == []
+    assert all(one.labels == () for one in under_load.told)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+async def test_kills_one_upon_the_other_lose_nothing(cluster: OwnCluster, tmp_path: Path, seed: int) -> None:
+    """Here a driver's one retry may meet the next kill: then the client is told, as behind a mongos."""
+    choice = random.Random(seed)
+    async with load(cluster, tmp_path) as under_load:
+        for _ in range(4):
+            chosen = {await one(cluster, under_load) for one in choice.sample(EVERYBODY, 2)}
+            await asyncio.gather(*(one.kill() for one in chosen))
+            await asyncio.gather(*(one.start() for one in chosen))
+            await under_load.moving(f"after the kill of {', '.join(one.name for one in chosen)}")
+    codes = {one.code for one in under_load.told} | {one["code"] for one in under_load.observed.of("stream.error")}
+    assert codes <= BROKEN | {43, 133}
+
+
+async def test_cursors_go_with_the_router_and_tokens_and_sessions_live_on(cluster: OwnCluster) -> None:
+    assert cluster.router_process is not None
+    async with orders(cluster) as collection:
+        await collection.insert_many([{"_id": n, "region": n % 2 * 2 - 1} for n in range(20)])
+        database, name = collection.database.name, collection.name
+        before = await to_router(cluster)
+        cursors = []
+        for command in (
+            {"find": name, "batchSize": 2},
+            {"aggregate": name, "pipeline": [{"$changeStream": {}}], "cursor": {}},
+        ):
+            cursors.append((await before.command(database, command, deadline=30))["cursor"])
+        reading = collection.find(batch_size=2)
+        await reading.next()
+        async with collection.database.client.start_session() as session, await collection.watch() as stream:
+            await collection.insert_one({"_id": 20, "region": 1}, session=session)
+            await cluster.router_process.kill()
+            await cluster.router_process.start()
+            assert await collection.find_one({"_id": 20}, session=session) is not None
+            assert (await stream.next())["documentKey"]["_id"] == 20
+            token = stream.resume_token
+        with pytest.raises(CursorNotFound):  # as after the restart of a mongos: no driver can repeat a getMore
+            await reading.to_list()
+        after = await to_router(cluster)
+        for cursor in cursors:
+            more = {"getMore": cursor["id"], "collection": name}
+            with pytest.raises(CommandFailed, match="not found") as gone:
+                await after.command(database, more, deadline=30)
+            assert gone.value.code == 43
+        status = await after.command("admin", {"mongofaultRouterStatus": 1}, deadline=30)
+        before.close()
+        after.close()
+        await collection.insert_one({"_id": 21, "region": -1})
+        async with (
+            another_router(status) as uri,
+            AsyncMongoClient[dict[str, Any]](uri) as client,
+            await client[database][name].watch(resume_after=token) as elsewhere,
+        ):
+            assert (await elsewhere.next())["documentKey"]["_id"] == 21
+
+
+@asynccontextmanager
+async def another_router(status: Mapping[str, Any]) -> AsyncIterator[str]:
+    """The uri of one beside the cluster's, in this process."""
+    (port,) = ports.choose(1)
+    second = Router(Settings(f"127.0.0.1:{port}", status["configdb"], status["routerHost"], seed=7))
+    await second.start()
+    try:
+        yield f"mongodb://127.0.0.1:{port}/"
+    finally:
+        await second.close()
+
+
+async def test_a_synchronous_client_goes_on_over_a_restart_of_the_router(cluster: OwnCluster) -> None:
+    assert cluster.router_process is not None
+    async with orders(cluster) as collection:
+        opened, restarted = threading.Event(), threading.Event()
+
+        def watch() -> list[Any]:
+            with MongoClient[dict[str, Any]](cluster.uri) as client:
+                mine = client[collection.database.name][collection.name]
+                with mine.watch() as stream:
+                    mine.insert_one({"_id": 1, "region": 1})
+                    seen = [stream.next()]
+                    opened.set()
+                    assert restarted.wait(60)
+                    mine.insert_one({"_id": 2, "region": -1})
+                    seen.append(stream.next())
+                    return [one["documentKey"]["_id"] for one in seen]
+
+        watching = asyncio.create_task(asyncio.to_thread(watch))
+        assert await asyncio.to_thread(opened.wait, 60)
+        await cluster.router_process.kill()
+        await cluster.router_process.start()
+        restarted.set()
+        assert await watching == [1, 2]

@@ -40,7 +40,7 @@ class Guardian:
         self._pipe: int | None = pipe
 
     @classmethod
-    def start(cls, ledger: Ledger, deadline: float = 5.0) -> Guardian:
+    def start(cls, ledger: Ledger, deadline: float = 30.0) -> Guardian:
         """Start it and wait until it watches, at most `deadline` seconds. Raises GuardianFailed."""
         # Late: the guardian itself has no use for it, and it takes a while to import.
         import subprocess

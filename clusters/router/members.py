@@ -6,6 +6,7 @@ The shards are learned from config.shards. Knows sets and hosts; the catalog of 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ CONFIG_SHARD: Final = "config"
 FIND_DEADLINE: Final = 15.0
 """Seconds to find a member that can serve; mongos waits as long (kDefaultFindHostTimeout, measured 15.0)."""
 COMMAND_DEADLINE: Final = 10.0
+RETRIES: Final = 3
+"""As many as a mongos allows itself."""
 DDL_DEADLINE: Final = 120.0
 """Seconds for a command that moves data or waits for every shard."""
 
@@ -87,14 +90,15 @@ class Members:
     async def config_find(self, collection: str, query: Mapping[str, Any]) -> list[dict[str, Any]]:
         """All documents of a collection of `config`, as one majority-committed snapshot."""
         find = {"find": collection, "filter": query, "readConcern": {"level": "snapshot"}, "batchSize": 100_000}
-        for last in (False, False, True):
+        give_up = time.monotonic() + COMMAND_DEADLINE
+        while True:
             try:
                 return await self._config_find(find)
             except (ConnectionLost, DeadlinePassed, CommandFailed) as error:
-                if last or (isinstance(error, CommandFailed) and error.code not in AGAIN):
+                again = not isinstance(error, CommandFailed) or error.code in AGAIN
+                if not again or time.monotonic() > give_up:
                     raise
                 await asyncio.sleep(0.1)  # an election, or no majority-committed snapshot yet: nobody tells when
-        raise AssertionError("the last try returns or raises")
 
     async def _config_find(self, find: Mapping[str, Any]) -> list[dict[str, Any]]:
         host = await self.primary_of(CONFIG_SHARD)
@@ -117,16 +121,27 @@ class Members:
     async def shard_command(
         self, shard: str, database: str, document: Mapping[str, Any], *, deadline: float = COMMAND_DEADLINE
     ) -> dict[str, Any]:
-        """A command to the primary of a shard, as a fellow server: it must carry its own read or write concern."""
-        host = await self.primary_of(shard)
-        try:
-            async with self.internal.to(host).connection() as connection:
-                reply = await connection.command(database, document, deadline=deadline)
-        except (ConnectionLost, DeadlinePassed):
-            self.monitor.note_failure(host)
-            raise
-        self.monitor.note_cluster_time(reply.get("$clusterTime"))
-        return reply
+        """A command to the primary of a shard, as a fellow server: it must carry its own read or write concern.
+
+        Sent again where its member was no primary; where it was lost, only what servers say among themselves, which
+        is made to bear it.
+        """
+        twice = next(iter(document)).startswith("_")
+        for last in (*[False] * RETRIES, True):
+            host = await self.primary_of(shard)
+            try:
+                async with self.internal.to(host).connection() as connection:
+                    reply = await connection.command(database, document, deadline=deadline)
+            except (ConnectionLost, DeadlinePassed, CommandFailed) as error:
+                not_primary = isinstance(error, CommandFailed) and error.code in NOT_PRIMARY
+                if not_primary or not isinstance(error, CommandFailed):
+                    self.monitor.note_failure(host)
+                if last or not (not_primary or (twice and isinstance(error, ConnectionLost))):
+                    raise
+            else:
+                self.monitor.note_cluster_time(reply.get("$clusterTime"))
+                return reply
+        raise AssertionError("the last try returns or raises")
 
     async def on_all(
         self, hosts: Sequence[tuple[str, str]], database: str, document: Mapping[str, Any], *, deadline: float

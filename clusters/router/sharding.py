@@ -22,7 +22,8 @@ from clusters.wire.connection import CommandFailed
 
 INTERRUPTED: Final = 194
 """BalancerInterrupted: what a config primary answers to a move shortly after it became primary; the move is retried."""
-MOVE_ATTEMPTS: Final = 10
+MOVE_PATIENCE: Final = 20.0
+"""Seconds of that: a balancer whose start failed, on shards that were not there yet, tries again after 10 s."""
 
 _OF_SHARDING: Final = frozenset(("unique", "numInitialChunks", "presplitHashedZones", "collation"))
 
@@ -129,13 +130,14 @@ class Sharding:
         if not isinstance(shard, str) or shard not in await self._members.shards():
             raise RouterError(70, "ShardNotFound", f"expected a shard of config.shards to move to, found {shard!r}")
         move = {"_configsvrMoveRange": namespace, **bounds, "toShard": shard, **_how(command), **MAJORITY}
+        give_up = time.monotonic() + MOVE_PATIENCE
         try:
-            for attempt in range(MOVE_ATTEMPTS):
+            while True:
                 try:
                     await self._members.config_command(move, deadline=DDL_DEADLINE)
                     break
                 except CommandFailed as error:
-                    if error.code != INTERRUPTED or attempt == MOVE_ATTEMPTS - 1:
+                    if error.code != INTERRUPTED or time.monotonic() > give_up:
                         raise
                     await asyncio.sleep(0.2)  # the new config primary's balancer is starting; it tells nobody when
         finally:

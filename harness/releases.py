@@ -30,8 +30,9 @@ UNSEEN_DEADLINE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What is held at the moment of the release. `back`: tags to be put back, empty where none were moved."""
+    """What is held, and by which of RELEASES it ends. `back`: tags to be put back, empty where none were moved."""
 
+    release: str
     cluster: Cluster
     ledger: Ledger
     target: Member
@@ -85,12 +86,18 @@ async def kill_op(hold: Hold) -> None:
 RELEASES: Final[Mapping[str, Callable[[Hold], Awaitable[None]]]] = {"kill-member": kill_member, "kill-op": kill_op}
 
 
+async def freed(hold: Hold) -> None:
+    """Carry the release out; the fault is still there afterwards."""
+    await RELEASES[hold.release](hold)
+
+
 async def restored(hold: Hold) -> None:
     """After the heal: the member that was killed is started again, the one that was hidden is seen again."""
     if not hold.target.running():
         await hold.target.start()
         hold.recorder.record("release", SOURCE, what="member started", member=hold.target.name)
-    await _reconfigured(hold, {hold.target.host: _visible(hold)})
+    if hold.release == "kill-op":
+        await _reconfigured(hold, {hold.target.host: _visible(hold)})
 
 
 async def _tag_back(hold: Hold, *, hide: bool = False) -> None:
@@ -99,6 +106,8 @@ async def _tag_back(hold: Hold, *, hide: bool = False) -> None:
     }
     if hide:
         fields.setdefault(hold.target.host, {}).update(hidden=True, priority=0)
+    if not fields:
+        return
     await _reconfigured(hold, fields)
     hold.recorder.record("release", SOURCE, what="tags moved back", members=sorted(hold.back), hidden=hide)
 

@@ -331,7 +331,7 @@ class _Course:
             await self._held(injection)
             self._phase("release")
             if hold is not None:
-                await releases.RELEASES[self._parameters.release](hold)
+                await releases.freed(hold)
         finally:
             if injection is not None:
                 await injection.heal()
@@ -368,6 +368,7 @@ class _Course:
             return None
         before = self._scenario.tags(ground.cluster)
         return releases.Hold(
+            self._parameters.release,
             ground.cluster,
             ground.ledger,
             target,

@@ -39,7 +39,7 @@ def alarms(events: Sequence[Event]) -> list[str]:
     causes: dict[tuple[Any, ...], list[Event]] = {}
     for event in events:
         getmore: Mapping[str, Any] = event.get("getmore") or {}
-        causes.setdefault((getmore.get("member"), event.get("waits_for"), event.get("known_by")), []).append(event)
+        causes.setdefault((getmore.get("member"), event.get("waits_for"), _source(event)), []).append(event)
     return [_alarm(group) for group in causes.values()]
 
 
@@ -64,8 +64,13 @@ def _alarm(events: Sequence[Event]) -> str:
             f" (maxTimeMS {getmores[0]['max_time_ms']}{', opids ' + opids if opids else ''})"
         )
     if first.get("waits_for"):
-        line += f", waits for {first['waits_for']} ({first['known_by']})"
+        line += f", waits for {first['waits_for']} ({first['known_by'] if len(events) == 1 else _source(first)})"
     return line
+
+
+def _source(alarm: Event) -> str:
+    """How it is known whom the stream waits for, without the one lookup of many that is seen there."""
+    return str(alarm.get("known_by") or "").partition(", opid")[0]
 
 
 def _streams(names: Sequence[str]) -> str:

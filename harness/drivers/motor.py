@@ -32,7 +32,7 @@ def open_client(uri: str, keywords: Mapping[str, Any]) -> Client:
 
 
 async def close(client: Client) -> None:
-    """motor's own `close()` blocks the loop until the servers have answered; this one only its caller."""
+    """motor's own `close()` is synchronous: whatever it waits for, the loop would wait for as well."""
     await asyncio.to_thread(client.close)
 
 

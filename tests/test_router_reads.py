@@ -17,7 +17,7 @@ from pymongo.write_concern import WriteConcern
 
 from clusters.local import LocalCluster
 from clusters.wire.connection import CommandFailed
-from router_parts import DEADLINE, Orders, move_unseen, of_shard, orders, session, to_router
+from router_parts import DEADLINE, Orders, move_unseen, of_shard, orders, session, to_router, until
 
 pytestmark = pytest.mark.live
 
@@ -63,7 +63,11 @@ async def test_a_cursor_closed_half_way_is_gone_from_the_shards_too(sharded: Loc
     await anext(cursor)
     assert await idle_cursors(sharded, filled.full_name) == 2
     await cursor.close()
-    assert await idle_cursors(sharded, filled.full_name) == 0
+
+    async def gone() -> bool:
+        return await idle_cursors(sharded, filled.full_name) == 0
+
+    await until(gone, "the end of the cursors on the shards")  # they are told after the answer
     assert (await admin.command("mongofaultRouterStatus"))["cursors"] == before
 
 

@@ -82,16 +82,16 @@ def take_apart(message: Message) -> Batch:
     field_name = STATEMENTS[kind]
     statements: list[bytes] | None = None
     body = message.body
-    for element in elements(body):
-        if element.name == field_name:
-            statements = array_documents(body, element)
+    if field_name.encode() in message.fields:
+        (statements,) = (array_documents(body, one) for one in elements(body) if one.name == field_name)
+        body = without(body, (field_name,))
     for identifier, documents in message.sequences():
         if identifier != field_name or statements is not None:
             raise RouterError(9, "FailedToParse", f"{kind} takes one list of {field_name}, found {identifier!r} too")
         statements = documents
     if not statements:
         raise RouterError(9, "FailedToParse", f"{kind} needs at least one of {field_name}, found none")
-    head = decode(without(body, (field_name,)))
+    head = decode(body)
     numbered = "txnNumber" in head
     first = int(head.get("stmtId", 0))
     statement_ids = head.get("stmtIds") or range(first, first + len(statements))

@@ -96,13 +96,15 @@ class Monitor:
     async def select(self, set_name: str, read_preference: Mapping[str, Any], *, deadline: float) -> str:
         """A host the read preference allows, waited for at most `deadline` seconds; then RouterError 133."""
         preference = parse(read_preference)
+        allowed = eligible(preference, self._candidates(set_name))
+        if allowed:  # mostly; it saves a timer
+            return self._random.choice(allowed).host
         try:
             async with asyncio.timeout(deadline):
-                while True:
-                    allowed = eligible(preference, self._candidates(set_name))
-                    if allowed:
-                        return self._random.choice(allowed).host
+                while not allowed:
                     await self._changed.wait()
+                    allowed = eligible(preference, self._candidates(set_name))
+                return self._random.choice(allowed).host
         except TimeoutError:
             raise RouterError(
                 133,

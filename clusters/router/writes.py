@@ -146,18 +146,18 @@ class Writes:
                         6, "HostUnreachable", f"{error}; the stand-in router cannot tell whether the write ran"
                     ) from error
                 continue
-            if last or _code(reply.body) not in NOT_PRIMARY:
+            if last or _code(reply) not in NOT_PRIMARY:
                 return reply
             self._members.monitor.note_failure(host)
         raise AssertionError("the last send returns or raises")
 
 
-def _code(reply: bytes) -> int | None:
+def _code(reply: Message) -> int | None:
     """The code a reply failed with, as a whole or only in its write concern: a mongos retries on either."""
-    if failed(reply):
-        return decode(reply).get("code")
-    if b"writeConcernError\x00" in reply:
-        error = decode(reply).get("writeConcernError")
+    if reply.number(b"ok") != 1:
+        return reply.number(b"code")
+    if b"writeConcernError\x00" in reply.raw:
+        error = decode(reply.body).get("writeConcernError")
         return error.get("code") if isinstance(error, Mapping) else None
     return None
 

@@ -13,7 +13,7 @@ from clusters.topology import MAX_VOTERS, Topology
 from clusters.wire.connection import Connection
 
 LISTEN_DEADLINE = 60.0
-SECONDARY_DEADLINE = 60.0
+SECONDARY_DEADLINE = 100.0
 
 
 def connection_string(topology: Topology, hosts: Mapping[str, str]) -> str:

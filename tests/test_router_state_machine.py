@@ -25,7 +25,7 @@ MINUTES: Final = float(os.environ.get("MONGOFAULT_STATE_MACHINE_MINUTES", "0"))
 SEED: Final = os.environ.get("MONGOFAULT_STATE_MACHINE_SEED")
 SHORT: Final = settings(
     max_examples=3,
-    stateful_step_count=25,
+    stateful_step_count=30,
     deadline=None,
     database=None,
     # Shrinking a failure takes minutes of a real cluster; `make soak` does it.

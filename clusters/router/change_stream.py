@@ -18,10 +18,11 @@ from clusters.router.errors import RouterError
 from clusters.router.monitor import Monitor
 from clusters.router.shard_cursor import ShardCursor, kill_cursors
 from clusters.router.shard_list import ShardList
+from clusters.router.shared import Shared
 from clusters.router.stream import Stream
 from clusters.router.stream_fetch import StreamFetch
 from clusters.router.stream_get_more import GetMore
-from clusters.router.stream_open import Opened, open_on_shards
+from clusters.router.stream_open import Opened, common_start, open_on_shards
 from clusters.router.stream_request import COLLECTIONLESS, StreamRequest
 from clusters.wire.pool import Pools
 
@@ -57,6 +58,7 @@ class ChangeStreams:
         self._monitor = monitor
         self._pools = pools
         self._shards = ShardList(shards, monitor.cluster_time)
+        self._start = Shared(self._common_start)
         self._is_sharded = is_sharded
         self._limits = limits
         self._fetch = StreamFetch(monitor, self._shards, self._join)
@@ -72,7 +74,9 @@ class ChangeStreams:
         sharded = request.collection != COLLECTIONLESS and await self._is_sharded(request.namespace)
         opened: Opened = {}
         try:
-            await open_on_shards(self._monitor, self._pools, await self._shards.now(), request, opened)
+            shards = await self._shards.now()
+            start = None if request.has_start else await self._start.fresh()
+            await open_on_shards(self._monitor, self._pools, shards, request, opened, start)
         except BaseException:
             self._spawn(self._discard([cursor for cursor, _batch in opened.values()]))
             raise
@@ -129,6 +133,9 @@ class ChangeStreams:
         """Kill every shard cursor, each member bounded by KILL_DEADLINE."""
         await self._finish(list(self._streams))
         await asyncio.gather(*self._background, return_exceptions=True)
+
+    async def _common_start(self) -> Timestamp:
+        return await common_start(self._monitor, self._pools, self._shards.latest.values())
 
     def _checked(self, cursor_id: int, command: Mapping[str, Any]) -> tuple[Stream, GetMore]:
         stream = self._streams.get(cursor_id)

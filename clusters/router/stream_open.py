@@ -34,19 +34,16 @@ async def open_on_shards(
     shards: Mapping[str, str],
     request: StreamRequest,
     opened: Opened,
-    start: Timestamp | None = None,
+    start: Timestamp | None,
 ) -> None:
     """Open a cursor on each shard (name -> set name) and put it into `opened`, which the caller must clear on failure.
 
-    They begin at `start` if that is given, else where the client said, else with what is written from now on.
-
+    They begin at `start` if that is given, else where the client said.
     Raises RouterError or CommandFailed. Bounded only where no member is found or no handshake is answered: an
     aggregate that a frozen member does not answer waits as it does behind a mongos.
     """
     if not shards:
         raise RouterError(70, "ShardNotFound", "the cluster has no shards; add one with addShard")
-    if start is None and not request.has_start:
-        start = await _common_start(monitor, pools, shards.values())
     command = request.shard_command(start)
     try:
         async with asyncio.TaskGroup() as group:
@@ -64,7 +61,7 @@ def unreachable(monitor: Monitor, host: str, what: str, error: Exception) -> Rou
     return RouterError(6, "HostUnreachable", f"{host} was lost in {what}: {reason}; the driver may resume", [RESUMABLE])
 
 
-async def _common_start(monitor: Monitor, pools: Pools, sets: Iterable[str]) -> Timestamp:
+async def common_start(monitor: Monitor, pools: Pools, sets: Iterable[str]) -> Timestamp:
     """T + 1: no write acknowledged before now has a later time than T, none begun from now on an earlier one.
 
     T is the highest cluster time of the shards' primaries; told to all of them, their next write is past it.

@@ -103,7 +103,15 @@ def ended(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
-@pytest.mark.parametrize("how", FORMS)
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("rsSyncApplyStop", marks=pytest.mark.slow),
+        pytest.param("stopReplProducer", marks=pytest.mark.slow),
+        "fsyncLock",
+        "waitAfterCommandFinishesExecution",
+    ],
+)
 def test_killed_while_it_is_held_a_fault_inside_a_server_is_switched_off(place: Place, how: str) -> None:
     process, host, guardian = broken(place, how)
     process.kill()

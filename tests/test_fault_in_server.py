@@ -93,7 +93,7 @@ async def test_it_is_proven_and_its_undo_record_alone_heals_it(ground: Ground, f
     assert Ledger.load(tmp_path / "ledger").open_records() == []
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [pytest.param(FORMS[1], marks=pytest.mark.slow), FORMS[0], FORMS[2], FORMS[3]])
 async def test_an_injection_that_does_nothing_is_not_proven(
     ground: Ground, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ def done() -> set[str]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(Dispatch.__init__)))
     tables = [node.value for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)]
     keys = [key for table in tables if isinstance(table, ast.Dict) for key in table.keys]
-    return {key.value for key in keys if isinstance(key, ast.Constant)} | SETTINGS | OUTSIDE_THE_TABLE
+    return {str(key.value) for key in keys if isinstance(key, ast.Constant)} | SETTINGS | OUTSIDE_THE_TABLE
 
 
 def test_the_commands_done_are_those_of_the_page() -> None:

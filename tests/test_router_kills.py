@@ -131,6 +131,7 @@ async def test_a_kill_under_load_loses_nothing_and_is_absorbed_by_the_drivers_re
         assert one["code"] is None or RESUMABLE in one["labels"] or one["code"] == 43
 
 
+@pytest.mark.slow
 async def test_a_primary_that_steps_down_under_load_costs_no_numbered_write(
     cluster: OwnCluster, tmp_path: Path
 ) -> None:

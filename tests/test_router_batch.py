@@ -66,18 +66,52 @@ def test_a_shard_is_always_told_a_write_concern(given: dict[str, Any], said: dic
 
 
 @pytest.mark.parametrize(
-    "bad",
+    ("bad", "code"),
     [
-        message(HEAD),
-        message({**HEAD, "documents": []}),
-        message(HEAD, encode_sequence("updates", DOCUMENTS)),
-        message({**HEAD, "documents": [{}]}, encode_sequence("documents", DOCUMENTS)),
-        message({**HEAD, "stmtIds": [1]}, encode_sequence("documents", DOCUMENTS)),
+        (message(HEAD), 40414),
+        (message({**HEAD, "documents": []}), 16),
+        (message(HEAD, encode_sequence("documents", [encode_document({})] * 100_001)), 16),
+        (message({**HEAD, "documents": [1]}), 14),
+        (message({**HEAD, "documents": 1}), 14),
+        (message(HEAD, encode_sequence("updates", DOCUMENTS)), 40415),
+        (message({**HEAD, "documents": [{}]}, encode_sequence("documents", DOCUMENTS)), 40433),
+        (message({**HEAD, "stmtIds": [1], "documents": [{}, {}]}), 16),
+        (message({**HEAD, "ordered": "yes", "documents": [{}]}), 14),
+        (message({**HEAD, "insert": 5, "documents": [{}]}), 2),
+        (message({**HEAD, "documents": [{"x": "y" * (17 << 20)}]}), 10334),
     ],
+    ids=lambda one: str(one) if isinstance(one, int) else "",
 )
-def test_a_batch_without_one_clear_list_of_statements_is_refused(bad: Message) -> None:
-    with pytest.raises(RouterError):
+def test_a_batch_that_a_server_could_not_read_is_refused_with_its_code(bad: Message, code: int) -> None:
+    with pytest.raises(RouterError) as caught:
         take_apart(bad)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("ordered", "statements", "failed", "told"),
+    [(True, 3, 0, True), (True, 3, 1, False), (False, 3, 2, True), (False, 3, 3, False)],
+)
+def test_a_write_concern_error_is_told_where_something_was_written(
+    ordered: bool, statements: int, failed: int, told: bool
+) -> None:
+    tally = Tally("insert", ordered, statements)
+    errors = [{"index": index, "code": 11000, "errmsg": "dup"} for index in range(failed)]
+    unmet = {"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out"}
+    tally.add([0, 1, 2], {"a": {"n": 3 - failed, "writeErrors": errors, "writeConcernError": unmet}})
+    assert tally.reply().get("writeConcernError") == (unmet if told else None)
+
+
+def test_write_concern_errors_of_several_shards_are_told_as_one() -> None:
+    tally = Tally("insert", statements=2)
+    for index, shard in enumerate(("a", "b")):
+        unmet = {"code": 64 + index, "codeName": f"Name{index}", "errmsg": "late"}
+        tally.add([index], {shard: {"n": 1, "writeConcernError": unmet}})
+    assert tally.reply()["writeConcernError"] == {
+        "code": 64,
+        "codeName": "Name0",
+        "errmsg": "multiple errors reported : Name0: late at a :: and :: Name1: late at b",
+    }
 
 
 def test_a_part_ends_before_a_message_would_be_too_long() -> None:
@@ -89,8 +123,9 @@ def test_a_part_ends_before_a_message_would_be_too_long() -> None:
 
 def test_answers_of_shards_add_up_under_the_clients_indices() -> None:
     tally = Tally("update")
-    tally.add([0, 3], [{"n": 2, "nModified": 1, "upserted": [{"index": 1, "_id": "u"}]}])
-    tally.add([1, 2], [{"n": 1, "nModified": 1, "writeErrors": [{"index": 1, "code": 11000, "errmsg": "dup"}]}])
+    tally.add([0, 3], {"a": {"n": 2, "nModified": 1, "upserted": [{"index": 1, "_id": "u"}]}})
+    duplicate = {"index": 1, "code": 11000, "errmsg": "dup"}
+    tally.add([1, 2], {"b": {"n": 1, "nModified": 1, "writeErrors": [duplicate]}})
     assert tally.reply() == {
         "n": 3,
         "nModified": 2,
@@ -111,22 +146,22 @@ def test_answers_of_shards_add_up_under_the_clients_indices() -> None:
 )
 def test_one_write_recorded_on_two_shards_counts_once(replies: list[dict[str, Any]], n: int) -> None:
     tally = Tally("update")
-    tally.add([0], [{"nModified": one["n"], **one} for one in replies])
+    tally.add([0], {str(place): {"nModified": one["n"], **one} for place, one in enumerate(replies)})
     assert (tally.n, tally.modified) == (n, n)
 
 
 def test_a_statement_sent_to_all_shards_has_one_error_however_many_refuse_it() -> None:
     tally = Tally("update")
     refused = {"n": 0, "writeErrors": [{"index": 0, "code": 9, "errmsg": "bad"}]}
-    tally.add([5], [refused, refused])
+    tally.add([5], {"a": refused, "b": refused})
     assert [(one["index"], one["code"]) for one in tally.reply()["writeErrors"]] == [(5, 9)]
 
 
 def test_the_reply_tells_the_latest_times_of_all_shards() -> None:
     tally = Tally("insert")
     early, late = Timestamp(1, 1), Timestamp(2, 1)
-    tally.add([0], [{"n": 1, "operationTime": late, "$clusterTime": {"clusterTime": early}}])
-    tally.add([1], [{"n": 1, "operationTime": early, "$clusterTime": {"clusterTime": late}}])
+    tally.add([0], {"a": {"n": 1, "operationTime": late, "$clusterTime": {"clusterTime": early}}})
+    tally.add([1], {"b": {"n": 1, "operationTime": early, "$clusterTime": {"clusterTime": late}}})
     reply = tally.reply()
     assert (reply["operationTime"], reply["$clusterTime"]["clusterTime"]) == (late, late)
     assert "nModified" not in reply
@@ -134,5 +169,6 @@ def test_the_reply_tells_the_latest_times_of_all_shards() -> None:
 
 def test_an_update_that_would_move_its_document_says_what_the_router_lacks() -> None:
     tally = Tally("update")
-    tally.add([0], [{"n": 0, "writeErrors": [{"index": 0, "code": 283, "errmsg": "WouldChangeOwningShard"}]}])
+    refused = {"n": 0, "writeErrors": [{"index": 0, "code": 283, "errmsg": "WouldChangeOwningShard"}]}
+    tally.add([0], {"a": refused})
     assert "the stand-in router does not" in tally.reply()["writeErrors"][0]["errmsg"]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bson_values import documents, repeatedly
-from clusters.router.rewrite import array_documents, elements, keys_anywhere, number, without
-from clusters.wire.message import CODEC, ProtocolError, encode_document
+from clusters.router.rewrite import elements, keys_anywhere, number, without
+from clusters.wire.message import ProtocolError, encode_document
 
 
 def decoded_keys(value: Any) -> list[str]:
@@ -76,12 +76,3 @@ def test_what_is_no_document_is_a_protocol_error(raw: bytes) -> None:
 def test_a_number_is_read_from_any_numeric_type(value: Any, expected: int | None) -> None:
     raw = encode_document({"a": value})
     assert number(raw, next(elements(raw))) == expected
-
-
-def test_an_array_of_documents_is_split_into_its_bytes() -> None:
-    raw = encode_document({"documents": [{"a": 1}, {"b": [1, 2]}]})
-    parts = array_documents(raw, next(elements(raw)))
-    assert [bson.decode(one, CODEC) for one in parts] == [{"a": 1}, {"b": [1, 2]}]
-    other = encode_document({"documents": [{"a": 1}, 5]})
-    with pytest.raises(ProtocolError, match="array of documents"):
-        array_documents(other, next(elements(other)))

@@ -12,13 +12,24 @@ from typing import Any, Final
 from bson.timestamp import Timestamp
 
 from clusters.router.errors import RouterError
-from clusters.router.rewrite import array_documents, elements, without
-from clusters.wire.message import Message, decode, encode_body, encode_document, encode_sequence, next_request_id
+from clusters.router.rewrite import ARRAY, DOCUMENT, document_at, elements, without
+from clusters.wire.message import (
+    Message,
+    decode,
+    encode_body,
+    encode_document,
+    encode_sequence,
+    next_request_id,
+)
 
 STATEMENTS: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
 
 PART_BYTES: Final = 40_000_000
 """What one part may hold; a message ends at 48,000,000 and the part carries statement ids of its own."""
+
+MOST_STATEMENTS: Final = 100_000
+LARGEST_STATEMENT: Final = (16 << 20) + (16 << 10)
+"""What a server holds for a document of its own making, the largest that can be read at all."""
 
 WOULD_CHANGE_OWNING_SHARD: Final = 283
 MOVES_DOCUMENT: Final = (
@@ -49,7 +60,7 @@ class Batch:
         return f"{self.database}.{self.collection}"
 
     def part(self, indices: Sequence[int], versions: Mapping[str, Any]) -> bytes:
-        """The OP_MSG for one shard: these statements, under their own statement ids."""
+        """The OP_MSG with some of the statements, under their own statement ids."""
         body: dict[str, Any] = {self.kind: self.collection, **self.common, "ordered": self.ordered, **versions}
         if self.numbered:
             body["stmtIds"] = [self.statement_ids[index] for index in indices]
@@ -77,34 +88,47 @@ def write_concern(command: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def take_apart(message: Message) -> Batch:
-    """The batch in a message. Raises RouterError where its statements are missing or given twice."""
+    """The batch in a message. Raises RouterError, as a server does, where there is no list of statements to be had."""
     kind = message.command
     field_name = STATEMENTS[kind]
     statements: list[bytes] | None = None
     body = message.body
     if field_name.encode() in message.fields:
-        (statements,) = (array_documents(body, one) for one in elements(body) if one.name == field_name)
+        (listed,) = (one for one in elements(body) if one.name == field_name)
+        if listed.kind != ARRAY:
+            raise _wrong_type(f"{kind}.{field_name}", "an array")
+        members = list(elements(body, listed.value))
+        for one in members:
+            if one.kind != DOCUMENT:
+                raise _wrong_type(f"{kind}.{field_name}.{one.name}", "an object")
+        statements = [document_at(body, one) for one in members]
         body = without(body, (field_name,))
     for identifier, documents in message.sequences():
-        if identifier != field_name or statements is not None:
-            raise RouterError(9, "FailedToParse", f"{kind} takes one list of {field_name}, found {identifier!r} too")
+        if identifier != field_name:
+            raise RouterError(40415, "Location40415", f"BSON field '{kind}.{identifier}' is an unknown field.")
+        if statements is not None:
+            why = f"Duplicate field between body and document sequence {field_name}"
+            raise RouterError(40433, "Location40433", why)
         statements = documents
-    if not statements:
-        raise RouterError(9, "FailedToParse", f"{kind} needs at least one of {field_name}, found none")
+    if statements is None:
+        why = f"BSON field '{kind}.{field_name}' is missing but a required field"
+        raise RouterError(40414, "Location40414", why)
     head = decode(body)
-    numbered = "txnNumber" in head
+    if not isinstance(head[kind], str):
+        raise RouterError(2, "BadValue", f"collection name has invalid type {type(head[kind]).__name__}")
+    if not isinstance(head.get("ordered", True), bool):
+        raise _wrong_type(f"{kind}.ordered", "a bool")
     first = int(head.get("stmtId", 0))
     statement_ids = head.get("stmtIds") or range(first, first + len(statements))
-    if len(statement_ids) != len(statements):
-        raise RouterError(2, "BadValue", f"expected {len(statements)} stmtIds, found {len(statement_ids)}")
+    _check_sizes(statements, statement_ids)
     return Batch(
         kind=kind,
         database=head["$db"],
         collection=head[kind],
         statements=statements,
         statement_ids=statement_ids,
-        ordered=bool(head.get("ordered", True)),
-        numbered=numbered,
+        ordered=head.get("ordered", True),
+        numbered="txnNumber" in head,
         common={
             **{name: value for name, value in head.items() if name not in _OURS and name != kind},
             "writeConcern": write_concern(head),
@@ -112,43 +136,63 @@ def take_apart(message: Message) -> Batch:
     )
 
 
+def _check_sizes(statements: Sequence[bytes], statement_ids: Sequence[int]) -> None:
+    count = len(statements)
+    if not 1 <= count <= MOST_STATEMENTS:
+        why = f"Write batch sizes must be between 1 and {MOST_STATEMENTS}. Got {count} operations."
+        raise RouterError(16, "InvalidLength", why)
+    if len(statement_ids) != count:
+        why = f"Number of statement ids must match the number of batch entries. Got {len(statement_ids)} statement ids"
+        raise RouterError(16, "InvalidLength", f"{why} but {count} operations.")
+    for one in statements:
+        if len(one) > LARGEST_STATEMENT:
+            why = f"BSONObj size: {len(one)} is invalid. Size must be between 0 and {LARGEST_STATEMENT}(16MB)"
+            raise RouterError(10334, "BSONObjectTooLarge", why)
+
+
+def _wrong_type(field_name: str, expected: str) -> RouterError:
+    return RouterError(14, "TypeMismatch", f"BSON field '{field_name}' is the wrong type, expected {expected}")
+
+
 @dataclass(slots=True)
 class Tally:
-    """The reply as it grows."""
+    """The reply as it grows: to so many statements, in order or not."""
 
     kind: str
+    ordered: bool = True
+    statements: int = 1
     n: int = 0
     modified: int = 0
     upserted: list[dict[str, Any]] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
-    concern_errors: list[Mapping[str, Any]] = field(default_factory=list)
+    concern_errors: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     retried: list[int] = field(default_factory=list)
     times: Times = field(default_factory=lambda: Times())
 
-    def add(self, indices: Sequence[int], replies: Sequence[Mapping[str, Any]]) -> None:
-        """The replies to one part: of one shard, or of all shards to one statement whose document lies somewhere."""
-        total = sum(int(one.get("n", 0)) for one in replies)
-        modified = sum(int(one.get("nModified", 0)) for one in replies)
-        if len(replies) > 1 and any(one.get("retriedStmtIds") for one in replies):
+    def add(self, indices: Sequence[int], replies: Mapping[str, Mapping[str, Any]]) -> None:
+        """A shard's reply to one part, or several shards' to the one statement whose document lies somewhere."""
+        total = sum(int(one.get("n", 0)) for one in replies.values())
+        modified = sum(int(one.get("nModified", 0)) for one in replies.values())
+        if len(replies) > 1 and any(one.get("retriedStmtIds") for one in replies.values()):
             # A document that moved took the record of the write with it: two shards answer for one write.
             total, modified = min(total, 1), min(modified, 1)
         self.n += total
         self.modified += modified
-        for reply in replies:
+        for shard, reply in replies.items():
             self.times.note(reply)
             self.upserted += [{**one, "index": indices[one["index"]]} for one in reply.get("upserted", ())]
             if not (len(replies) > 1 and self.errors and self.errors[-1]["index"] == indices[0]):
                 self.errors += [_told(one, indices) for one in reply.get("writeErrors", ())]
             self.retried += reply.get("retriedStmtIds", ())
             if reply.get("writeConcernError"):
-                self.concern_errors.append(reply["writeConcernError"])
+                self.concern_errors.append((shard, reply["writeConcernError"]))
 
     def refuse(self, index: int, error: RouterError) -> None:
         """A statement that was not sent."""
         self.errors.append({"index": index, "code": error.code, "errmsg": str(error)})
 
     def reply(self) -> dict[str, Any]:
-        """As mongos has it: indices are the client's, one write concern error stands for all."""
+        """As mongos has it: indices are the client's; a write concern error is told where something was written."""
         document: dict[str, Any] = {"n": self.n}
         if self.kind == "update":
             document["nModified"] = self.modified
@@ -156,12 +200,22 @@ class Tally:
             document["upserted"] = sorted(self.upserted, key=lambda one: one["index"])
         if self.errors:
             document["writeErrors"] = sorted(self.errors, key=lambda one: one["index"])
-        if self.concern_errors:
-            document["writeConcernError"] = self.concern_errors[0]
+        if self.concern_errors and (not self.errors or (not self.ordered and len(self.errors) < self.statements)):
+            document["writeConcernError"] = _one_of(self.concern_errors)
         if self.retried:
             document["retriedStmtIds"] = sorted(self.retried)
         document["ok"] = 1.0
         return {**document, **self.times.fields()}
+
+
+def _one_of(errors: Sequence[tuple[str, Mapping[str, Any]]]) -> Mapping[str, Any]:
+    """One write concern error that stands for those of several shards."""
+    _shard, first = errors[0]
+    if len(errors) == 1:
+        return first
+    told = (f"{one.get('codeName')}: {one.get('errmsg')} at {shard}" for shard, one in errors)
+    message = "multiple errors reported : " + " :: and :: ".join(told)
+    return {"code": first["code"], "codeName": first.get("codeName"), "errmsg": message}
 
 
 def _told(error: Mapping[str, Any], indices: Sequence[int]) -> dict[str, Any]:

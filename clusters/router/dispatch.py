@@ -11,7 +11,7 @@ from typing import Any, Final
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
-from clusters.router import fail_command, handshake, refusals
+from clusters.router import fail_command, handshake, refusals, unnumbered
 from clusters.router.change_stream import ChangeStreams
 from clusters.router.collections import Collections
 from clusters.router.counting import Counting
@@ -271,7 +271,7 @@ class Dispatch:
     async def _write(self, message: Message) -> bytes:
         if b"txnNumber" in message.fields:
             return self._reply(await self._writes.run(message), message)
-        return await self._passing.command(message)
+        return await unnumbered.write(self._passing, message)
 
     async def _find_and_modify(self, message: Message) -> bytes:
         reply = await self._writes.find_and_modify(message)

@@ -36,6 +36,10 @@ class Passing:
         self.note(message, reply, ON_ROUTER_HOST)
         return passed_on(reply)
 
+    async def refresh(self, database: str, collection: str) -> None:
+        """Make the router host read the catalog again."""
+        await self._host.refresh(database, collection)
+
     async def to_member(self, host: str, message: Message) -> bytes:
         """The message unchanged to one member, and its reply; a cursor it opens stays with that member."""
         raw = encode_body(message.body, request_id=message.request_id, tail=message.tail)

@@ -60,16 +60,6 @@ def document_at(raw: bytes, element: Element) -> bytes:
     return raw[element.value : element.end]
 
 
-def array_documents(raw: bytes, element: Element) -> list[bytes]:
-    """The documents in an array. Raises ProtocolError where a member is no document."""
-    documents = []
-    for member in elements(raw, element.value):
-        if member.kind != DOCUMENT:
-            raise ProtocolError(f"expected an array of documents in {element.name!r}, found BSON type {member.kind}")
-        documents.append(raw[member.value : member.end])
-    return documents
-
-
 def number(raw: bytes, element: Element) -> int | None:
     """A number or bool as int, None for any other type."""
     return walk.number(raw, element.kind, element.value)

@@ -21,7 +21,7 @@ from clusters.wire.pool import Pool
 READY_DEADLINE: Final = 15.0
 """Seconds a command waits for the router host to be part of the cluster."""
 STALE_DEADLINE: Final = 10.0
-"""Seconds of stale answers to an aggregate, which a mongos would retry. See `_refresh`."""
+"""Seconds of stale answers to an aggregate, which a mongos would retry. See `refresh`."""
 
 _WRITES: Final = (b"$merge\x00", b"$out\x00")
 """Stages after which an aggregate is not sent again, as it may have written: the catalog is read before it."""
@@ -62,13 +62,13 @@ class RouterHost:
         writes = message.command == "aggregate" and any(one in raw for one in _WRITES)
         if writes:
             command = message.document()
-            await self._refresh(command["$db"], command["aggregate"])
+            await self.refresh(command["$db"], command["aggregate"])
         reply = await self._request(raw)
         if message.command == "aggregate" and failed(reply.body) and not writes:
             give_up = time.monotonic() + STALE_DEADLINE
             while decode(reply.body).get("code") in STALE and time.monotonic() < give_up:
                 command = message.document()
-                await self._refresh(command["$db"], command["aggregate"])
+                await self.refresh(command["$db"], command["aggregate"])
                 reply = await self._request(raw)
         return reply
 
@@ -91,7 +91,7 @@ class RouterHost:
         reply = await self._request(raw)
         give_up = time.monotonic() + STALE_DEADLINE
         while failed(reply.body) and decode(reply.body).get("code") in STALE and time.monotonic() < give_up:
-            await self._refresh(database, next(iter(command["explain"].values())))
+            await self.refresh(database, next(iter(command["explain"].values())))
             reply = await self._request(raw)
         return self._checked(message, reply)
 
@@ -135,7 +135,7 @@ class RouterHost:
     def close(self) -> None:
         self._pool.close()
 
-    async def _refresh(self, database: str, collection: Any) -> None:
+    async def refresh(self, database: str, collection: Any) -> None:
         """Make the in-process router read the catalog again.
 
         Its clusterAggregate and its explain neither retry a stale answer (13388, 249 or 304 comes out) nor remember it:

@@ -46,7 +46,7 @@ def update_shards(table: Table, statement: Mapping[str, Any]) -> tuple[str, ...]
     """The shards one numbered update goes to: one, or several where only `_id` says which document."""
     query, collation = statement["q"], statement.get("collation")
     if statement.get("multi"):
-        raise NotTargeted(72, "InvalidOptions", "Cannot use retryable writes with multi=true")
+        raise NotTargeted(72, "InvalidOptions", "Cannot use (or request) retryable writes with multi=true")
     values = shard_key.of_query(table, query)
     if statement.get("upsert"):
         return (_one_shard(table, values, collation, "Failed to target upsert by query"),)
@@ -76,8 +76,8 @@ def update_shards(table: Table, statement: Mapping[str, Any]) -> tuple[str, ...]
 def delete_shards(table: Table, statement: Mapping[str, Any]) -> tuple[str, ...]:
     """The shards one numbered delete goes to. A range is not enough, even where it lies on one shard."""
     query, collation = statement["q"], statement.get("collation")
-    if statement.get("limit") != 1:
-        raise NotTargeted(72, "InvalidOptions", "Cannot use retryable writes with limit=0")
+    if statement["limit"] == 0:
+        raise NotTargeted(72, "InvalidOptions", "Cannot use (or request) retryable writes with limit=0")
     values = shard_key.of_query(table, query)
     if values is not None and _collated_field(table, values, collation) is None:
         return (table.owner(shard_key.placed(table, values)),)

@@ -24,6 +24,9 @@ from clusters.wire.message import Message, decode, encode_body, encode_document
 SENDS: Final = 4
 """One and three retries after a lost connection or a stepped-down primary, as mongos does for numbered writes."""
 
+NOT_PARSED: Final = frozenset((9, 14, 10334, 40413, 40414, 40415))
+"""What a shard answers to a part it cannot read: a mongos reads the command itself, and fails it as a whole."""
+
 _Part = tuple[tuple[str, ...], list[int]]
 """Shards, and the indices of the statements they get: one shard and many, or many shards and one."""
 _Refused = list[tuple[int, RouterError]]
@@ -38,11 +41,11 @@ class Writes:
     async def run(self, message: Message) -> dict[str, Any]:
         """The reply to a numbered insert, update or delete.
 
-        A statement that a shard refuses is a write error. A connection lost for good fails the whole command with
-        6 HostUnreachable: whether it ran is not known.
+        A statement that a shard refuses is a write error, and so are those of a part whose shard cannot be reached or
+        whose connection is lost for good, as on a mongos: whether such a one ran is not known.
         """
         batch = take_apart(message)
-        tally = Tally(batch.kind)
+        tally = Tally(batch.kind, batch.ordered, len(batch.statements))
         left = list(range(len(batch.statements)))
         patience = Patience(batch.namespace)
         while left:
@@ -123,15 +126,22 @@ class Writes:
         for reply in replies:
             if reply.get("ok") != 1 and reply.get("code") in STALE:
                 return False
+            if reply.get("ok") != 1 and reply.get("code") in NOT_PARSED:
+                raise RouterError(reply["code"], reply["codeName"], reply["errmsg"])
             if any(one.get("code") in STALE for one in reply.get("writeErrors", ())):
                 return False
-        tally.add(indices, [_as_write_errors(batch, indices, reply) for reply in replies])
+        answers = (_as_write_errors(batch, indices, reply) for reply in replies)
+        tally.add(indices, dict(zip(shards, answers, strict=True)))
         return True
 
     async def _send_part(
         self, batch: Batch, indices: list[int], shard: str, versions: Mapping[str, Any]
     ) -> dict[str, Any]:
-        return decode((await self._send(shard, batch.part(indices, versions), again=batch.numbered)).body)
+        try:
+            return decode((await self._send(shard, batch.part(indices, versions), again=batch.numbered)).body)
+        except RouterError as error:
+            why = f"Write results unavailable from shard {shard} :: caused by :: {error}"
+            return {"ok": 0.0, "code": error.code, "errmsg": why}
 
     async def _send(self, shard: str, raw: bytes, *, again: bool) -> Message:
         """The reply of the shard's primary, whatever it says; sent again to the next primary if `again` allows it."""
@@ -207,7 +217,17 @@ def _shards(batch: Batch, index: int, table: Table) -> tuple[str, ...]:
     if batch.kind == "insert":
         return (insert_shard(table, statement),)
     fields = decode(statement)
+    if _unreadable(batch.kind, fields):
+        return table.shards[:1]  # whose own words the client gets
     return update_shards(table, fields) if batch.kind == "update" else delete_shards(table, fields)
+
+
+def _unreadable(kind: str, statement: Mapping[str, Any]) -> bool:
+    if not isinstance(statement.get("q"), Mapping):
+        return True
+    if kind == "delete":
+        return statement.get("limit") not in (0, 1)
+    return not isinstance(statement.get("u"), Mapping | list)
 
 
 def _as_write_errors(batch: Batch, indices: Sequence[int], reply: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -37,6 +37,7 @@ PERHAPS: Final = {
     89,
     91,
     112,
+    133,
     150,
     189,
     202,
@@ -51,7 +52,7 @@ PERHAPS: Final = {
     13436,
 }
 """Codes that a router puts into `writeErrors` without the shard having refused: network errors, timeouts, state
-changes, interruptions, stale routing."""
+changes, no primary found to send to again, interruptions, stale routing."""
 
 CATCH_UP: Final = 1.0
 """Seconds of missed slots that are made up for; a longer hold-up of this process does not end in a burst."""

@@ -1,0 +1,60 @@
+"""Un-numbered writes: passed on, and what of them the router host could not place is sent again.
+
+Its in-process router now and then answers a stale routing table (304 ShardInvalidatedForTargeting, 13388) to a
+statement that it sent nowhere; a mongos reads the catalog again and goes on. Other errors are the client's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clusters.router.batch import Tally, take_apart
+from clusters.router.catalog import STALE, Patience
+from clusters.router.errors import RouterError
+from clusters.router.passing import Passing
+from clusters.router.replies import encode_reply
+from clusters.router.rewrite import failed
+from clusters.wire.message import Message, decode
+
+
+async def write(passing: Passing, message: Message) -> bytes:
+    """The framed reply to an un-numbered insert, update or delete."""
+    raw = await passing.command(message)
+    reply = Message(raw)
+    if not _maybe_stale(reply) or not _stale(decode(reply.body)):
+        return raw
+    return encode_reply(await _again(passing, message, decode(reply.body)), message.request_id, None)
+
+
+async def _again(passing: Passing, message: Message, reply: Mapping[str, Any]) -> dict[str, Any]:
+    batch = take_apart(message)
+    tally = Tally(batch.kind, batch.ordered, len(batch.statements))
+    left = list(range(len(batch.statements)))
+    patience = Patience(batch.namespace)
+    while True:
+        stale = _stale(reply)
+        if reply.get("ok") == 1:
+            kept = [one for one in reply.get("writeErrors", ()) if one["index"] not in stale]
+            tally.add(left, {"": {**reply, "writeErrors": kept}})
+            # Ordered, what follows the one that was placed nowhere was not tried.
+            left = left[stale[0] :] if stale and batch.ordered else [left[index] for index in stale]
+        elif not stale:
+            raise RouterError(reply["code"], reply.get("codeName", ""), reply["errmsg"])
+        if not left or (batch.ordered and tally.errors):
+            return tally.reply()
+        await patience.wait()
+        await passing.refresh(batch.database, batch.collection)
+        part = Message(batch.part(left, {}))
+        reply = decode(Message(await passing.command(part)).body)
+
+
+def _maybe_stale(reply: Message) -> bool:
+    return failed(reply.body) or b"writeErrors\x00" in reply.body
+
+
+def _stale(reply: Mapping[str, Any]) -> list[int]:
+    """Which statements of those sent were placed nowhere, by their index; of a whole command that was not, a mark."""
+    if reply.get("ok") != 1:
+        return [0] if reply.get("code") in STALE else []
+    return [one["index"] for one in reply.get("writeErrors", ()) if one.get("code") in STALE]

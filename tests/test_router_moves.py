@@ -77,8 +77,9 @@ async def test_a_write_resent_after_its_document_moved_is_answered_from_its_reco
         connection.close()
 
 
-async def test_clients_that_write_without_pause_notice_no_move(sharded: LocalCluster) -> None:
-    async with orders(sharded) as collection:
+@pytest.mark.parametrize("numbered", [True, False], ids=["numbered", "un-numbered"])
+async def test_clients_that_write_without_pause_notice_no_move(sharded: LocalCluster, numbered: bool) -> None:
+    async with orders(sharded, retryWrites=numbered) as collection:
         keys = range(-30, 10)
         await collection.insert_many([{"_id": n, "region": n, "n": 0} for n in keys])
         acknowledged: Counter[int] = Counter()

@@ -13,7 +13,7 @@ from pymongo.errors import BulkWriteError, OperationFailure, WriteError
 from pymongo.write_concern import WriteConcern
 
 from clusters.local import LocalCluster
-from router_parts import Orders, count_on, of_shard, orders, session, to_router, until
+from router_parts import Orders, count_on, of_shard, orders, router_host, session, to_router, until
 
 pytestmark = pytest.mark.live
 
@@ -205,6 +205,29 @@ async def test_the_router_sends_a_numbered_write_again_to_the_next_primary(
     found = await numbered.find_one({"_id": 4})
     assert found is not None
     assert found["n"] == 1
+
+
+@pytest.mark.parametrize("command", ["insert", "update", "delete"])
+async def test_an_un_numbered_write_that_the_router_host_calls_stale_is_sent_again(
+    sharded: LocalCluster, command: str
+) -> None:
+    """304 ShardInvalidatedForTargeting, as its in-process router answers now and then; a mongos never tells it."""
+    writes: dict[str, dict[str, Any]] = {
+        "insert": {"documents": [{"_id": 5, "region": 5}, {"_id": -5, "region": -5}], "ordered": False},
+        "update": {"updates": [{"q": {}, "u": {"$inc": {"n": 1}}, "multi": True}]},
+        "delete": {"deletes": [{"q": {"region": {"$lt": 9}}, "limit": 0}]},
+    }
+    async with orders(sharded, retryWrites=False) as collection, router_host(sharded).client() as host:
+        await collection.insert_many([{"_id": n, "region": n, "n": 0} for n in (-1, 1)])
+        failure = {"failCommands": [f"cluster{command.title()}"], "failInternalCommands": True, "errorCode": 304}
+        data = {**failure, "namespace": collection.full_name, "errorExtraInfo": {"nss": collection.full_name}}
+        before = await host.admin.command("configureFailPoint", "failCommand", mode={"times": 2}, data=data)
+        reply = await collection.database.command(command, "orders", **writes[command])
+        after = await host.admin.command("configureFailPoint", "failCommand", mode="off")
+        assert after["count"] == before["count"] + 2
+        assert (reply["n"], reply.get("writeErrors")) == (2, None)
+        expected = {"insert": [0, 0, None, None], "update": [1, 1], "delete": []}[command]
+        assert [one.get("n") async for one in collection.find().sort("n", -1)] == expected
 
 
 async def test_a_reply_tells_a_time_that_covers_the_write(sharded: LocalCluster, either: Orders) -> None:

@@ -271,7 +271,9 @@ class Dispatch:
     async def _write(self, message: Message) -> bytes:
         if b"txnNumber" in message.fields:
             return self._reply(await self._writes.run(message), message)
-        return await unnumbered.write(self._passing, message)
+        raw = await self._passing.command(message)
+        reply = Message(raw)
+        return await unnumbered.finish(self._passing, message, reply) if unnumbered.left_out(message, reply) else raw
 
     async def _find_and_modify(self, message: Message) -> bytes:
         reply = await self._writes.find_and_modify(message)

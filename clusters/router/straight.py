@@ -6,8 +6,10 @@ It takes a command all of whose fields it knows. Everything else, and whatever m
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
+from clusters.router import unnumbered
 from clusters.router.cursors import ON_ROUTER_HOST
 from clusters.router.errors import RouterError
 from clusters.router.passing import Passing
@@ -61,7 +63,7 @@ class Straight:
 class Exchange:
     """One message at the router host, until its reply or its end."""
 
-    __slots__ = ("_client", "_host", "_message", "_passing", "connection")
+    __slots__ = ("_client", "_host", "_message", "_passing", "_rest", "connection")
 
     def __init__(self, host: RouterHost, passing: Passing, client: Client, message: Message) -> None:
         self._host = host
@@ -69,6 +71,7 @@ class Exchange:
         self._client: Client | None = client
         self._message = message
         self.connection: Connection | None = None
+        self._rest: asyncio.Task[None] | None = None
 
     def reply(self, raw: bytes) -> None:
         assert self.connection is not None and self._client is not None
@@ -76,11 +79,23 @@ class Exchange:
         try:
             reply = Message(raw)
             self._passing.note(self._message, reply, ON_ROUTER_HOST)
+            if unnumbered.left_out(self._message, reply):
+                self._rest = asyncio.create_task(self._finish(reply))
+                return
             answer = passed_on(reply)
         except Exception as error:
             self._client.failed(error)
         else:
             self._client.answered(answer)
+
+    async def _finish(self, reply: Message) -> None:
+        try:
+            answer = await unnumbered.finish(self._passing, self._message, reply)
+        except Exception as error:
+            self.lost(error)
+        else:
+            if self._client is not None:
+                self._client.answered(answer)
 
     def lost(self, error: Exception) -> None:
         if self._client is not None:
@@ -90,4 +105,5 @@ class Exchange:
         """A reply may still come, and nobody could tell whose: the connection is closed."""
         assert self.connection is not None
         self._client = None
-        self.connection.close()
+        if self._rest is None:
+            self.connection.close()

@@ -7,23 +7,29 @@ statement that it sent nowhere; a mongos reads the catalog again and goes on. Ot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from clusters.router.batch import Tally, take_apart
 from clusters.router.catalog import STALE, Patience
 from clusters.router.errors import RouterError
 from clusters.router.passing import Passing
 from clusters.router.replies import encode_reply
-from clusters.router.rewrite import failed
 from clusters.wire.message import Message, decode
 
+WRITES: Final = frozenset(("insert", "update", "delete"))
 
-async def write(passing: Passing, message: Message) -> bytes:
-    """The framed reply to an un-numbered insert, update or delete."""
-    raw = await passing.command(message)
-    reply = Message(raw)
-    if not _maybe_stale(reply) or not _stale(decode(reply.body)):
-        return raw
+
+def left_out(message: Message, reply: Message) -> bool:
+    """Whether some of a write was placed nowhere: then `finish` has the reply. Costs next to nothing where not."""
+    if message.command not in WRITES:
+        return False
+    if not reply.body.startswith(b"\x01ok\x00", 4) and b"writeErrors\x00" not in reply.body:
+        return False
+    return bool(_stale(decode(reply.body)))
+
+
+async def finish(passing: Passing, message: Message, reply: Message) -> bytes:
+    """The framed reply to the whole of the write, after what was left out was sent again."""
     return encode_reply(await _again(passing, message, decode(reply.body)), message.request_id, None)
 
 
@@ -47,10 +53,6 @@ async def _again(passing: Passing, message: Message, reply: Mapping[str, Any]) -
         await passing.refresh(batch.database, batch.collection)
         part = Message(batch.part(left, {}))
         reply = decode(Message(await passing.command(part)).body)
-
-
-def _maybe_stale(reply: Message) -> bool:
-    return failed(reply.body) or b"writeErrors\x00" in reply.body
 
 
 def _stale(reply: Mapping[str, Any]) -> list[int]:

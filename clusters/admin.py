@@ -51,8 +51,11 @@ async def connected(host: str, *, deadline: float = 10) -> AsyncIterator[Connect
         connection.close()
 
 
-async def connect(host: str, *, deadline: float) -> Connection:
-    """A connection to a member that may not listen yet. Raises ClusterError after `deadline` seconds."""
+async def connect(host: str, *, deadline: float, alive: Callable[[], bool] | None = None) -> Connection:
+    """A connection to a member that may not listen yet.
+
+    Raises ClusterError after `deadline` seconds, and as soon as `alive` says that nobody will ever listen.
+    """
     last: Exception | None = None
     try:
         async with asyncio.timeout(deadline):
@@ -61,6 +64,8 @@ async def connect(host: str, *, deadline: float) -> Connection:
                     return await Connection.open(host, deadline=deadline)
                 except ConnectionLost as error:
                     last = error
+                if alive is not None and not alive():
+                    raise ClusterError(f"{host} ended instead of listening")
                 await asyncio.sleep(POLL)
     except (TimeoutError, DeadlinePassed) as error:
         raise ClusterError(f"{host} does not answer within {deadline:g} s" + (f": {last}" if last else "")) from error

@@ -121,7 +121,7 @@ class LocalProcess:
             raise ClusterError(f"{self.name} runs already; kill or stop it first")
         self.spawn()
         try:
-            (await admin.connect(self.host, deadline=deadline)).close()
+            (await admin.connect(self.host, deadline=deadline, alive=self.running)).close()
         except ClusterError as error:
             if self.running():
                 raise

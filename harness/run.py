@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import os
 import shutil
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,12 +19,11 @@ from typing import Final
 from pymongo.errors import PyMongoError
 
 import faults
-from clusters import admin, kept, local, ready
+from clusters import admin, local
 from clusters.cluster import ServerInfo, of_set
 from clusters.errors import ClusterError, Refused
-from clusters.guard import Guardian, Ledger, Reconfigure, RunCommand
+from clusters.guard import Reconfigure, RunCommand
 from clusters.liveness import while_all_live
-from clusters.local import LocalCluster
 from clusters.member import Member
 from clusters.topology import Topology
 from clusters.wire.connection import CommandFailed, ConnectionLost
@@ -36,6 +33,7 @@ from harness import releases, selection, stage
 from harness.drivers.clients import driver_versions
 from harness.drivers.streams import Streams, StreamsNotOpen
 from harness.drivers.writers import Writer, WriterPlan
+from harness.ground import Ground, kept_ground, own_ground, processes
 from harness.history import COMPLETED, INTERRUPTED, RUN_FAILED, Recorder
 from harness.interrupts import Interrupted, interruptible
 from harness.record import Record
@@ -100,15 +98,6 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ground:
-    """What a run stands on: a cluster, and the ledger that its faults are written down in."""
-
-    cluster: LocalCluster
-    ledger: Ledger
-    guardian: Guardian
-
-
-@dataclass(frozen=True, slots=True)
 class _Traffic:
     """What drives the cluster and what looks on, once it is loaded; no writer where no traffic was asked for."""
 
@@ -147,43 +136,21 @@ class _Course:
                 if not went_well:
                     self._record.keep_logs((one.name, one.log) for one in cluster.processes)
 
-    async def _through(self, ground: _Ground) -> None:
+    async def _through(self, ground: Ground) -> None:
         """All phases on a cluster that stands; what was opened on the way is closed at the end."""
         async with AsyncExitStack() as stack:
             await self._loaded(ground, stack)
 
     # bring-up
 
-    @asynccontextmanager
-    async def _ground(self) -> AsyncIterator[_Ground]:
-        """The cluster of this run, removed again afterwards; or a kept one, which is only healed."""
+    def _ground(self) -> AbstractAsyncContextManager[Ground]:
         name = f"run-{self._run}"
-        if self._parameters.cluster is None:
-            topology = self._scenario.topology()
-            self._started(topology, local.server_info(topology))
-            self._phase("bring-up")
-            own = await local.bring_up(topology, name, seed=self._parameters.seed)
-            try:
-                yield _Ground(own, own.ledger, own.guardian)
-            finally:
-                self._view.phase("take-down")
-                await own.down()
-            return
-        held = kept.hold(self._parameters.cluster)
-        try:
-            cluster = kept.load(self._parameters.cluster)
-            await _check_owned(cluster)
-            unsuited = self._scenario.suits(cluster)
-            if unsuited is not None:
-                raise Refused(f"{self._scenario.name} on {cluster.name}: {unsuited}")
-            self._started(cluster.topology, cluster.server)
-            ledger, guardian = local.open_ledger(name, on=held)
-            try:
-                yield _Ground(cluster, ledger, guardian)
-            finally:
-                await local.take_down(ledger, guardian)
-        finally:
-            held.release()
+        if self._parameters.cluster is not None:
+            return kept_ground(self._parameters.cluster, name, self._scenario, self._started)
+        topology = self._scenario.topology()
+        self._started(topology, local.server_info(topology))
+        self._phase("bring-up")
+        return own_ground(topology, name, seed=self._parameters.seed, down=partial(self._view.phase, "take-down"))
 
     def _started(self, topology: Topology, server: ServerInfo) -> None:
         self._recorder.record(
@@ -200,7 +167,7 @@ class _Course:
 
     # load and settle
 
-    async def _loaded(self, ground: _Ground, stack: AsyncExitStack) -> None:
+    async def _loaded(self, ground: Ground, stack: AsyncExitStack) -> None:
         cluster = ground.cluster
         self.under_way = True
         self._phase("load")
@@ -219,7 +186,7 @@ class _Course:
             load.namespace,
             self._run,
             router=cluster.router,
-            processes=partial(_processes, cluster),
+            processes=partial(processes, cluster),
             threshold=self._parameters.threshold,
             noop_interval=float(cluster.server.parameters.get("periodicNoopIntervalSecs", 10)),
         )
@@ -270,7 +237,7 @@ class _Course:
 
         await admin.until(f"{wanted} writes are acknowledged", written, deadline=TRAFFIC_DEADLINE)
 
-    async def _tagged(self, ground: _Ground, tags: stage.Tags) -> None:
+    async def _tagged(self, ground: Ground, tags: stage.Tags) -> None:
         """Give members their tags. A kept cluster gets its own back with the healing, as from its ledger."""
         if self._parameters.cluster is not None:
             before = await stage.current_tags(ground.cluster, list(tags))
@@ -280,14 +247,14 @@ class _Course:
                 ground.ledger.open(undo, "fault", f"tags of {set_name}")
         await stage.set_tags(ground.cluster, tags)
 
-    async def _evened(self, ground: _Ground) -> None:
+    async def _evened(self, ground: Ground) -> None:
         """Make all members equally near. A kept cluster gets the true round trips back with the healing."""
         if self._parameters.cluster is not None:
             for undo in selection.undo_even(ground.cluster):
                 ground.ledger.open(undo, "fault", f"round trips on {undo.host}")
         await selection.even(ground.cluster)
 
-    async def _settled(self, ground: _Ground, streams: Streams, writer: Writer | None) -> None:
+    async def _settled(self, ground: Ground, streams: Streams, writer: Writer | None) -> None:
         self._phase("settle")
         if self._scenario.selects_by_latency(ground.cluster.server):
             for one in await selection.settled(ground.cluster, self._run):
@@ -306,7 +273,7 @@ class _Course:
 
     # break, hold, release, recover
 
-    async def _broken(self, ground: _Ground, target: Member | None, traffic: _Traffic) -> None:
+    async def _broken(self, ground: Ground, target: Member | None, traffic: _Traffic) -> None:
         injection = await self._injection(ground, target, traffic)
         hold = self._hold(ground, target, traffic)
         self._phase("break")
@@ -351,7 +318,7 @@ class _Course:
         await traffic.watchers.delivered(deadline=CAUGHT_UP_DEADLINE)
         self._phase("check")
 
-    async def _injection(self, ground: _Ground, target: Member | None, traffic: _Traffic) -> Injection | None:
+    async def _injection(self, ground: Ground, target: Member | None, traffic: _Traffic) -> Injection | None:
         if target is None:
             return None
         kind = faults.by_name(self._parameters.fault)
@@ -362,7 +329,7 @@ class _Course:
             raise Refused(f"{kind.name} on {target.name}: {unavailable}")
         return Injection(fault, ground.ledger, guarded=ground.guardian.alive)
 
-    def _hold(self, ground: _Ground, target: Member | None, traffic: _Traffic) -> releases.Hold | None:
+    def _hold(self, ground: Ground, target: Member | None, traffic: _Traffic) -> releases.Hold | None:
         """What the release needs to know; None where it is the healing alone."""
         if target is None or self._parameters.release not in releases.RELEASES:
             return None
@@ -388,27 +355,3 @@ class _Course:
                 proven = False
                 self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason="gone during the hold")
             await asyncio.sleep(min(left, PROOF_INTERVAL))
-
-
-def _processes(cluster: LocalCluster) -> dict[str, list[int]]:
-    """The ids of all that runs on this machine for the run, by what it is."""
-    router = cluster.router_process
-    groups = {
-        "members": [one.process.pid for one in cluster.members.values() if one.process is not None],
-        "router": [router.process.pid] if router is not None and router.process is not None else [],
-        "harness": [os.getpid()],
-    }
-    return {name: pids for name, pids in groups.items() if pids}
-
-
-async def _check_owned(cluster: LocalCluster) -> None:
-    """Raises Refused for a cluster without the harness's marker: it is somebody else's."""
-    try:
-        async with cluster.client(serverSelectionTimeoutMS=5_000, timeoutMS=10_000) as client:
-            owner = await ready.owner_of(client)
-    except PyMongoError:
-        raise Refused(f"cluster {cluster.name!r} does not answer at {cluster.uri}: see mongofault status") from None
-    if owner != cluster.name:
-        raise Refused(
-            f"the cluster at {cluster.uri} does not bear the marker of {cluster.name!r}: it is not ours to break"
-        )

@@ -20,10 +20,10 @@ from harness import stage
 from harness.drivers.streams import Streams
 from harness.history import Recorder
 from harness.measures import OVERDUE
+from harness.traffic import delivered, delivering
 from harness.watchers.currentop import COMMAND_NOT_FOUND, GetMore, current_op, read_ops
 
 SOURCE: Final = "release"
-MOVING_DEADLINE = 60.0
 ANSWER = 10.0
 UNSEEN_DEADLINE = 30.0
 
@@ -49,7 +49,7 @@ async def kill_member(hold: Hold) -> None:
     Nobody looks up at a member that is gone, so that without tags there is nothing to be moved.
     """
     await _tag_back(hold)
-    before = _events(hold)
+    before = delivered(hold.streams)
     target = hold.target
     assert isinstance(target, LocalMember)
     if hold.ledger.on is not None:
@@ -73,7 +73,7 @@ async def kill_op(hold: Hold) -> None:
     hold.ledger.open(undo, "fault", f"{hold.target.name} hidden")
     await _tag_back(hold, hide=True)
     await _unseen(hold, {one.member for one in await _hanging(hold)})
-    before = _events(hold)
+    before = delivered(hold.streams)
     for getmore in await _hanging(hold):
         async with admin.connected(hold.cluster.members[getmore.member].host) as connection:
             await connection.command("admin", {"killOp": 1, "op": getmore.opid}, deadline=ANSWER)
@@ -160,20 +160,13 @@ async def _hanging(hold: Hold) -> list[GetMore]:
     return found
 
 
-def _events(hold: Hold) -> dict[str, int]:
-    return {name: one.events for name, one in hold.streams.consumers.items()}
-
-
 async def _moving(hold: Hold, before: Mapping[str, int]) -> None:
     """Until every stream has delivered since; a release that frees no stream is a result too, and judged elsewhere."""
     if not hold.traffic:
         return
 
-    async def moved() -> bool:
-        return all(one.events > before[name] for name, one in hold.streams.consumers.items())
-
     try:
-        await admin.until("every stream moves after the release", moved, deadline=MOVING_DEADLINE)
+        await delivering(hold.streams, 1, since=before)
     except ClusterError as error:
         hold.recorder.record("release", SOURCE, what="streams still silent", detail=str(error))
     else:

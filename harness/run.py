@@ -11,7 +11,6 @@ import dataclasses
 import shutil
 import time
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,7 +18,7 @@ from typing import Final
 from pymongo.errors import PyMongoError
 
 import faults
-from clusters import admin, local
+from clusters import local
 from clusters.cluster import ServerInfo, of_set
 from clusters.errors import ClusterError, Refused
 from clusters.guard import Reconfigure, RunCommand
@@ -40,17 +39,17 @@ from harness.record import Record
 from harness.report.live import View
 from harness.result import Result
 from harness.scenarios.base import Load, Scenario
+from harness.traffic import Traffic, delivering, written
 from harness.watchers import WatchedMember, Watchers
 
 SOURCE: Final = "run"
 FAULT_ID: Final = "f1"
 OPEN_DEADLINE = 60.0
-TRAFFIC_DEADLINE = 60.0
 CAUGHT_UP_DEADLINE = 90.0
 EVENTS_BEFORE_BREAK = 4
 """Events each stream must have delivered before anything is moved or broken."""
 WRITES_BEFORE_BREAK = 10
-"""Acknowledged writes on each shard before the break; the writer goes round them evenly."""
+"""Acknowledged writes on each shard before the break: fewer prove nothing."""
 PROOF_INTERVAL = 0.1
 """Seconds between two looks at the fault while it is held."""
 AFTERGLOW = 2.0
@@ -95,16 +94,6 @@ class Run:
         result = record.judge()
         record.write_result(result)
         return result
-
-
-@dataclass(frozen=True, slots=True)
-class _Traffic:
-    """What drives the cluster and what looks on, once it is loaded; no writer where no traffic was asked for."""
-
-    namespace: str
-    streams: Streams
-    writer: Writer | None
-    watchers: Watchers
 
 
 class _Course:
@@ -200,13 +189,13 @@ class _Course:
         stack.push_async_callback(streams.stop)
         writer = await self._writing(load, stack)
         if writer is not None:
-            await self._delivering(streams, EVENTS_BEFORE_BREAK)
-            await self._written(writer)
+            await delivering(streams, EVENTS_BEFORE_BREAK)
+            await written(writer, WRITES_BEFORE_BREAK)
         await self._settled(ground, streams, writer)
         target = await self._scenario.target(cluster) if self._parameters.fault != "none" else None
         if target is not None and await self._scenario.cool(cluster, target) and writer is not None:
-            await self._delivering(streams, 1)
-        await self._broken(ground, target, _Traffic(load.namespace, streams, writer, watchers))
+            await delivering(streams, 1)
+        await self._broken(ground, target, Traffic(load.namespace, streams, writer, watchers))
 
     async def _writing(self, load: Load, stack: AsyncExitStack) -> Writer | None:
         if not self._parameters.traffic:
@@ -218,24 +207,6 @@ class _Course:
         await writer.start()
         stack.push_async_callback(writer.stop)
         return writer
-
-    async def _delivering(self, streams: Streams, events: int) -> None:
-        """Until every stream has delivered so many more events."""
-        before = {name: one.events for name, one in streams.consumers.items()}
-
-        async def delivered() -> bool:
-            return all(one.events >= before[name] + events for name, one in streams.consumers.items())
-
-        await admin.until(f"every stream delivers {events} events", delivered, deadline=TRAFFIC_DEADLINE)
-
-    async def _written(self, writer: Writer) -> None:
-        """Until every shard acknowledged enough writes for the run to prove anything."""
-        wanted = WRITES_BEFORE_BREAK * len({document.shard for document in writer.plan.documents})
-
-        async def written() -> bool:
-            return writer.counters.ok >= wanted
-
-        await admin.until(f"{wanted} writes are acknowledged", written, deadline=TRAFFIC_DEADLINE)
 
     async def _tagged(self, ground: Ground, tags: stage.Tags) -> None:
         """Give members their tags. A kept cluster gets its own back with the healing, as from its ledger."""
@@ -269,11 +240,11 @@ class _Course:
         self._recorder.record("cluster", SOURCE, what="tags moved", tags=dict(moved))
         await stage.tags_seen(ground.cluster, ground.cluster.members[next(iter(moved))], moved)
         if writer is not None:
-            await self._delivering(streams, EVENTS_BEFORE_BREAK)
+            await delivering(streams, EVENTS_BEFORE_BREAK)
 
     # break, hold, release, recover
 
-    async def _broken(self, ground: Ground, target: Member | None, traffic: _Traffic) -> None:
+    async def _broken(self, ground: Ground, target: Member | None, traffic: Traffic) -> None:
         injection = await self._injection(ground, target, traffic)
         hold = self._hold(ground, target, traffic)
         self._phase("break")
@@ -318,7 +289,7 @@ class _Course:
         await traffic.watchers.delivered(deadline=CAUGHT_UP_DEADLINE)
         self._phase("check")
 
-    async def _injection(self, ground: Ground, target: Member | None, traffic: _Traffic) -> Injection | None:
+    async def _injection(self, ground: Ground, target: Member | None, traffic: Traffic) -> Injection | None:
         if target is None:
             return None
         kind = faults.by_name(self._parameters.fault)
@@ -329,7 +300,7 @@ class _Course:
             raise Refused(f"{kind.name} on {target.name}: {unavailable}")
         return Injection(fault, ground.ledger, guarded=ground.guardian.alive)
 
-    def _hold(self, ground: Ground, target: Member | None, traffic: _Traffic) -> releases.Hold | None:
+    def _hold(self, ground: Ground, target: Member | None, traffic: Traffic) -> releases.Hold | None:
         """What the release needs to know; None where it is the healing alone."""
         if target is None or self._parameters.release not in releases.RELEASES:
             return None

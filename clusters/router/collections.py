@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from clusters.router import refusals
 from clusters.router.batch import write_concern
 from clusters.router.catalog import MAJORITY, Catalog
 from clusters.router.errors import RouterError
@@ -25,7 +26,7 @@ class Collections:
 
     async def rename(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """renameCollection, of sharded ones too; both databases must have one primary shard."""
-        _on_admin(command)
+        refusals.on_admin_alone(command)
         source, target = command["renameCollection"], command["to"]
         if source == target:
             raise RouterError(20, "IllegalOperation", "Can't rename a collection to itself")
@@ -52,7 +53,7 @@ class Collections:
         return reply
 
     async def refine_shard_key(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        _on_admin(command)
+        refusals.on_admin_alone(command)
         namespace = command["refineCollectionShardKey"]
         name, collection = _parts(namespace, "source")
         database = await self._primaries.database(name, create=False)
@@ -64,7 +65,7 @@ class Collections:
         return {"ok": 1.0}
 
     async def move_primary(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        _on_admin(command)
+        refusals.on_admin_alone(command)
         name, to = command["movePrimary"], command.get("to")
         self._catalog.forget_database(name)
         database = await self._primaries.database(name, create=False)
@@ -76,11 +77,6 @@ class Collections:
         finally:
             self._catalog.forget_database(name)
         return {"ok": 1.0}
-
-
-def _on_admin(command: Mapping[str, Any]) -> None:
-    if command["$db"] != "admin":
-        raise RouterError(13, "Unauthorized", f"{next(iter(command))} may only be run against the admin database.")
 
 
 def _parts(namespace: Any, which: str) -> tuple[str, str]:

@@ -305,9 +305,8 @@ class Dispatch:
         return await self.fail_command.wait(command)
 
     async def _own_fail_point(self, command: Mapping[str, Any]) -> None:
-        name, value = next(iter(command.items()))
-        if command["$db"] != "admin":
-            raise RouterError(13, "Unauthorized", f"{name} may only be run against the admin database.")
+        refusals.on_admin_alone(command)
+        value = next(iter(command.values()))
         if value != fail_command.NAME:
             raise refusals.fail_point(value, await self._members.all_hosts())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from clusters.router.errors import RouterError
@@ -89,6 +89,13 @@ def unknown(command: str) -> RouterError:
         f"the stand-in router does not do {command!r}: it is used only where no mongos is found;"
         " set MONGODB_BINARIES to a release that has one",
     )
+
+
+def on_admin_alone(command: Mapping[str, Any]) -> None:
+    """Raises RouterError, in a server's words, for a command that has to be sent to `admin` and was not."""
+    if command["$db"] != "admin":
+        name = next(iter(command))
+        raise RouterError(13, "Unauthorized", f"{name} may only be run against the admin database.")
 
 
 def fail_point(name: Any, hosts: Sequence[tuple[str, str]]) -> RouterError:

@@ -18,7 +18,6 @@ DOUBLE: Final = 0x01
 STRING: Final = 0x02
 DOCUMENT: Final = 0x03
 ARRAY: Final = 0x04
-BOOL: Final = 0x08
 INT32: Final = 0x10
 TIMESTAMP: Final = 0x11
 INT64: Final = 0x12

@@ -11,6 +11,7 @@ from typing import Any
 
 from bson.binary import Binary
 
+from clusters.router import refusals
 from clusters.router.errors import RouterError
 from clusters.router.members import COMMAND_DEADLINE, CONFIG_SHARD, Members
 from clusters.router.passing import Passing
@@ -52,8 +53,7 @@ class Sessions:
         Of a shard's, on the member that runs it, else on the primary. A mongos knows ops of primaries alone; here
         $currentOp tells those of all members, and numbers may coincide.
         """
-        if command["$db"] != "admin":
-            raise RouterError(13, "Unauthorized", "killOp may only be run against the admin database.")
+        refusals.on_admin_alone(command)
         shard, _colon, number = str(command["op"]).rpartition(":")
         if not number.lstrip("-").isdigit():
             raise RouterError(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from clusters.router import refusals
 from clusters.router.catalog import MAJORITY, Catalog
-from clusters.router.errors import RouterError
 from clusters.router.members import DDL_DEADLINE, Members
 from clusters.router.primaries import plain, without_context
 
@@ -45,9 +45,8 @@ class ClusterSettings:
 
     async def command(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Any of SETTINGS."""
+        refusals.on_admin_alone(command)
         name = next(iter(command))
-        if command["$db"] != "admin":
-            raise RouterError(13, "Unauthorized", f"{name} may only be run against the admin database.")
         fields = {one: value for one, value in without_context(command).items() if one not in (name, "inMemory")}
         body = {_FORMS[name]: command[name], **fields}
         if name not in _WITHOUT_WRITE_CONCERN:

@@ -6,6 +6,7 @@ A fault knows its site: one target, the cluster it is in, the namespace that is 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -92,8 +93,6 @@ def names() -> list[str]:
 
 def summary(name: str) -> str:
     """What a fault does, in the first sentence of its module's docstring."""
-    import sys
-
     text = sys.modules[by_name(name).__module__].__doc__ or ""
     return text.partition("\n")[0].partition(": ")[2]
 

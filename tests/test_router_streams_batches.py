@@ -217,9 +217,13 @@ async def test_a_stream_nobody_reads_is_killed_and_so_are_its_cursors_on_the_sha
 
 async def test_a_stream_in_a_session_ends_when_the_session_would(sharded: LocalCluster) -> None:
     async with another_router(sharded, "--session-timeout", "0.5") as raw:
-        lsid = session()
-        stream = await raw.open(lsid=lsid)
-        await asyncio.sleep(1)
+        run, lsid = f"session {time.monotonic()}", session()
+        stream = await raw.open(lsid=lsid, comment={"run": run})
+
+        async def killed() -> bool:
+            return not await cursors_of(sharded, run)
+
+        await until(killed, "the cursors of the session's stream are gone")
         with pytest.raises(CommandFailed) as refused:
             await stream.get_more(lsid=lsid)
         assert refused.value.code == 43

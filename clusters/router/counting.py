@@ -13,7 +13,7 @@ from clusters.router.catalog import Catalog
 from clusters.router.errors import RouterError
 from clusters.router.members import Members
 from clusters.router.order import value_key
-from clusters.router.owners import OF_A_VIEW, Owners
+from clusters.router.owners import OF_A_VIEW, Owners, failure
 from clusters.router.rewrite import keys_anywhere
 from clusters.router.router_host import RouterHost
 from clusters.wire.message import encode_document
@@ -64,7 +64,7 @@ class Counting:
         if not isinstance(command["key"], str):
             raise RouterError(14, "TypeMismatch", f"distinct expects a string in `key`, found {command['key']!r}")
         replies = await self._ask(command, "distinct", {"key": command["key"]})
-        failed = next((one for one in replies.values() if one["ok"] != 1), None)
+        failed = failure(replies)
         if failed is not None and failed.get("code") in OF_A_VIEW:
             return await self._distinct_of_view(command, query)
         if failed is not None:
@@ -82,7 +82,7 @@ class Counting:
             **{one: command[one] for one in ("hint",) if one in command},
         }
         replies = await self._ask(command, "count", asked)
-        failed = next((one for one in replies.values() if one["ok"] != 1), None)
+        failed = failure(replies)
         if failed is not None:
             return failed
         found = max(0, sum(one["n"] for one in replies.values()) - skip)

@@ -11,7 +11,7 @@ from typing import Any
 from clusters.router.batch import write_concern
 from clusters.router.catalog import Catalog
 from clusters.router.members import Members
-from clusters.router.owners import Owners
+from clusters.router.owners import Owners, failure
 from clusters.router.primaries import DatabasePrimaries, without_context
 
 
@@ -36,8 +36,7 @@ class Indexes:
         """planCacheClear and the index filters: every owning shard's, each under its shard's name."""
         name = next(iter(command))
         replies = await self._owners.ask(command["$db"], command[name], without_context(command))
-        failed = next((one for one in replies.values() if one["ok"] != 1), None)
-        return failed or {**replies, "ok": 1.0}
+        return failure(replies) or {**replies, "ok": 1.0}
 
     async def _coordinated(self, command: Mapping[str, Any], form: str) -> dict[str, Any]:
         name = next(iter(command))

@@ -19,6 +19,11 @@ OF_A_VIEW: Final = frozenset((166, 169))
 """CommandNotSupportedOnView, CommandOnShardedViewNotSupportedOnMongod: what a shard leaves to the router."""
 
 
+def failure(replies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The first of the shards' replies that is an error, if one is."""
+    return next((dict(one) for one in replies.values() if one["ok"] != 1), None)
+
+
 class Owners:
     def __init__(self, members: Members, catalog: Catalog) -> None:
         self._members = members
@@ -68,13 +73,13 @@ class Owners:
     async def raw(self, replies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """The replies as one, as a mongos puts them together: the first error is the command's."""
         named = await self.connection_strings()
-        errors = [one for one in replies.values() if one["ok"] != 1]
+        error = failure(replies)
         wrong = [one["writeConcernError"] for one in replies.values() if "writeConcernError" in one]
         return {
             "raw": {named.get(shard, shard): one for shard, one in replies.items()},
-            **({name: errors[0].get(name) for name in ("code", "codeName", "errmsg")} if errors else {}),
+            **({name: error.get(name) for name in ("code", "codeName", "errmsg")} if error else {}),
             **({"writeConcernError": wrong[0]} if wrong else {}),
-            "ok": 0.0 if errors else 1.0,
+            "ok": 0.0 if error else 1.0,
         }
 
     async def one(

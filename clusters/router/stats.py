@@ -6,12 +6,12 @@ Changes nothing; every figure is a shard's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from clusters.router.catalog import CONFIG_DATABASES, Catalog
 from clusters.router.members import CONFIG_SHARD, Members
-from clusters.router.owners import Owners
+from clusters.router.owners import Owners, failure
 from clusters.router.primaries import without_context
 
 _SIZES: Final = ("size", "storageSize", "freeStorageSize", "totalSize", "totalIndexSize")
@@ -33,7 +33,7 @@ class Stats:
         scale = int(command.get("scale", 1)) or 1
         body = {**without_context(command), "scale": 1}
         replies = await self._owners.ask(name, collection, body)
-        if failed := _failed(replies.values()):
+        if failed := failure(replies):
             return failed
         route = await self._owners.route(name, collection)
         shards = list(replies.values())
@@ -61,7 +61,7 @@ class Stats:
     async def data_size(self, command: Mapping[str, Any]) -> dict[str, Any]:
         database, _dot, collection = command["dataSize"].partition(".")
         replies = await self._owners.ask(database, collection, without_context(command))
-        if failed := _failed(replies.values()):
+        if failed := failure(replies):
             return failed
         return {one: sum(reply[one] for reply in replies.values()) for one in ("size", "numObjects", "millis")} | {
             "ok": 1.0
@@ -70,7 +70,7 @@ class Stats:
     async def validate(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Valid if every shard says so."""
         replies = await self._owners.ask(command["$db"], command["validate"], without_context(command))
-        error = _failed(replies.values())
+        error = failure(replies)
         return {
             "raw": {shard: {**one, "valid": bool(one.get("valid"))} for shard, one in replies.items()},
             "valid": all(one.get("valid") for one in replies.values()),
@@ -87,7 +87,7 @@ class Stats:
         replies = dict(
             zip(shards, await asyncio.gather(*(self._owners.one(one, name, body) for one in shards)), strict=True)
         )
-        if failed := _failed(replies.values()):
+        if failed := failure(replies):
             return failed
         named = await self._owners.connection_strings()
         sums = {
@@ -104,7 +104,3 @@ class Stats:
             "scaleFactor": scale,
             "ok": 1.0,
         }
-
-
-def _failed(replies: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    return next((dict(one) for one in replies if one["ok"] != 1), None)

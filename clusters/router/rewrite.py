@@ -19,7 +19,6 @@ STRING: Final = 0x02
 DOCUMENT: Final = 0x03
 ARRAY: Final = 0x04
 INT32: Final = 0x10
-TIMESTAMP: Final = 0x11
 INT64: Final = 0x12
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final
 
 from clusters.router.catalog import STALE
@@ -21,7 +21,7 @@ from clusters.wire.pool import Pool
 READY_DEADLINE: Final = 15.0
 """Seconds a command waits for the router host to be part of the cluster."""
 STALE_DEADLINE: Final = 10.0
-"""Seconds of stale answers to an aggregate, which a mongos would retry. See `refresh`."""
+"""Seconds of stale answers to an aggregate or its explain, which a mongos would retry. See `refresh`."""
 
 _WRITES: Final = (b"$merge\x00", b"$out\x00")
 """Stages after which an aggregate is not sent again, as it may have written: the catalog is read before it."""
@@ -59,18 +59,17 @@ class RouterHost:
     async def pass_on(self, message: Message, opened: Container[int]) -> Message:
         """The reply to the message in its cluster form. Raises Forbidden, RouterError 6 or 203, ConnectionLost."""
         raw = to_cluster_form(message, opened)
-        writes = message.command == "aggregate" and any(one in raw for one in _WRITES)
-        if writes:
+        if message.command != "aggregate":
+            return await self._request(raw)
+
+        def namespace() -> tuple[str, Any]:
             command = message.document()
-            await self.refresh(command["$db"], command["aggregate"])
-        reply = await self._request(raw)
-        if message.command == "aggregate" and failed(reply.body) and not writes:
-            give_up = time.monotonic() + STALE_DEADLINE
-            while decode(reply.body).get("code") in STALE and time.monotonic() < give_up:
-                command = message.document()
-                await self.refresh(command["$db"], command["aggregate"])
-                reply = await self._request(raw)
-        return reply
+            return command["$db"], command["aggregate"]
+
+        if any(one in raw for one in _WRITES):
+            await self.refresh(*namespace())
+            return await self._request(raw)
+        return await self._not_stale(raw, namespace)
 
     async def run(self, database: str, document: Mapping[str, Any], opened: Container[int] = ()) -> dict[str, Any]:
         """A command of our own, in its cluster form; the reply decoded. Raises CommandFailed too."""
@@ -88,11 +87,7 @@ class RouterHost:
         """explain of a find or an aggregate by the in-process router. Raises Forbidden, CommandFailed."""
         message = Message(encode({**command, "$db": database}, request_id=next_request_id()))
         raw = explain_form(message)
-        reply = await self._request(raw)
-        give_up = time.monotonic() + STALE_DEADLINE
-        while failed(reply.body) and decode(reply.body).get("code") in STALE and time.monotonic() < give_up:
-            await self.refresh(database, next(iter(command["explain"].values())))
-            reply = await self._request(raw)
+        reply = await self._not_stale(raw, lambda: (database, next(iter(command["explain"].values()))))
         return self._checked(message, reply)
 
     async def server_info(self) -> dict[str, Any]:
@@ -149,6 +144,15 @@ class RouterHost:
         if answer.get("ok") != 1:
             raise CommandFailed(self.host, message.command, answer)
         return answer
+
+    async def _not_stale(self, raw: bytes, namespace: Callable[[], tuple[str, Any]]) -> Message:
+        """The reply; as long as it is a stale one, the catalog is read and the message sent again."""
+        reply = await self._request(raw)
+        give_up = time.monotonic() + STALE_DEADLINE
+        while failed(reply.body) and decode(reply.body).get("code") in STALE and time.monotonic() < give_up:
+            await self.refresh(*namespace())
+            reply = await self._request(raw)
+        return reply
 
     async def _request(self, raw: bytes) -> Message:
         """The reply. Where the host is being started again it is waited for, as long as nothing was sent to it."""

@@ -14,7 +14,7 @@ from clusters.router.catalog import MAJORITY, Catalog
 from clusters.router.errors import RouterError
 from clusters.router.members import DDL_DEADLINE, Members
 from clusters.router.owners import Owners
-from clusters.router.primaries import DatabasePrimaries, without_context
+from clusters.router.primaries import DatabasePrimaries, split_namespace, without_context
 
 
 class Collections:
@@ -30,8 +30,8 @@ class Collections:
         source, target = command["renameCollection"], command["to"]
         if source == target:
             raise RouterError(20, "IllegalOperation", "Can't rename a collection to itself")
-        name, collection = _parts(source, "source")
-        _parts(target, "target")
+        name, collection = split_namespace(source)
+        split_namespace(target)
         database = await self._primaries.database(name, create=False)
         fields = {one: command[one] for one in ("dropTarget", "stayTemp") if one in command}
         try:
@@ -55,7 +55,7 @@ class Collections:
     async def refine_shard_key(self, command: Mapping[str, Any]) -> dict[str, Any]:
         refusals.on_admin_alone(command)
         namespace = command["refineCollectionShardKey"]
-        name, collection = _parts(namespace, "source")
+        name, collection = split_namespace(namespace)
         database = await self._primaries.database(name, create=False)
         body = {"_shardsvrRefineCollectionShardKey": collection, "newShardKey": command["key"]}
         try:
@@ -77,10 +77,3 @@ class Collections:
         finally:
             self._catalog.forget_database(name)
         return {"ok": 1.0}
-
-
-def _parts(namespace: Any, which: str) -> tuple[str, str]:
-    database, _dot, collection = namespace.partition(".") if isinstance(namespace, str) else ("", "", "")
-    if not database or not collection:
-        raise RouterError(73, "InvalidNamespace", f"Invalid {which} namespace: {namespace}")
-    return database, collection

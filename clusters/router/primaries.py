@@ -48,6 +48,14 @@ class DatabasePrimaries:
             database = await self.database(database.name, create=False)
 
 
+def split_namespace(namespace: Any) -> tuple[str, str]:
+    """`database.collection` in its parts. RouterError 73 where it is none."""
+    database, dot, collection = namespace.partition(".") if isinstance(namespace, str) else ("", "", "")
+    if not (database and dot and collection):
+        raise RouterError(73, "InvalidNamespace", f"expected database.collection, found {namespace!r}")
+    return database, collection
+
+
 def without_context(command: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in command.items() if name not in ABOUT_COMMAND}
 

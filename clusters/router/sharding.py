@@ -15,7 +15,7 @@ from bson.int64 import Int64
 from clusters.router.catalog import MAJORITY, Catalog, Table
 from clusters.router.errors import RouterError
 from clusters.router.members import DDL_DEADLINE, Members
-from clusters.router.primaries import ABOUT_COMMAND, DatabasePrimaries
+from clusters.router.primaries import ABOUT_COMMAND, DatabasePrimaries, split_namespace
 from clusters.router.shown import shown
 from clusters.router.targeting import chunk_of_query
 from clusters.wire.connection import CommandFailed
@@ -26,14 +26,6 @@ MOVE_PATIENCE: Final = 20.0
 """Seconds of that: a balancer whose start failed, on shards that were not there yet, tries again after 10 s."""
 
 _OF_SHARDING: Final = frozenset(("unique", "numInitialChunks", "presplitHashedZones", "collation"))
-
-
-def split_namespace(namespace: Any) -> tuple[str, str]:
-    """`database.collection` in its parts."""
-    database, dot, collection = namespace.partition(".") if isinstance(namespace, str) else ("", "", "")
-    if not (database and dot and collection):
-        raise RouterError(73, "InvalidNamespace", f"expected database.collection, found {namespace!r}")
-    return database, collection
 
 
 class Sharding:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from clusters.router.catalog import CONFIG_DATABASES, Catalog
 from clusters.router.members import CONFIG_SHARD, Members
 from clusters.router.owners import Owners, failure
-from clusters.router.primaries import without_context
+from clusters.router.primaries import split_namespace, without_context
 
 _SIZES: Final = ("size", "storageSize", "freeStorageSize", "totalSize", "totalIndexSize")
 _DATABASE_SUMS: Final = (
@@ -59,7 +59,7 @@ class Stats:
         }
 
     async def data_size(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        database, _dot, collection = command["dataSize"].partition(".")
+        database, collection = split_namespace(command["dataSize"])
         replies = await self._owners.ask(database, collection, without_context(command))
         if failed := failure(replies):
             return failed

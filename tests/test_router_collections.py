@@ -200,7 +200,10 @@ async def test_sizes_are_those_of_all_shards_together(sharded: LocalCluster) -> 
         assert set(stats["shards"]) == {"shard0", "shard1"}
         scaled = await database.command("collStats", "orders", scale=100)
         assert scaled["size"] == stats["size"] // 100
-        assert (await database.command("dataSize", collection.full_name))["numObjects"] == 20
+        for spelled in ("dataSize", "datasize"):
+            assert (await database.command(spelled, collection.full_name))["numObjects"] == 20
+        assert (await database.command("collstats", "orders"))["count"] == 20
+        assert (await database.command("dbstats"))["objects"] == 20
         whole = await database.command("dbStats")
         assert (whole["objects"], whole["dataSize"]) == (20, stats["size"])
         assert sorted(one.partition("/")[0] for one in whole["raw"]) == ["shard0", "shard1"]

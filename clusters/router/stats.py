@@ -29,7 +29,7 @@ class Stats:
 
     async def collection(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """collStats; the shards are asked unscaled, so that the sums are exact before they are scaled."""
-        name, collection = command["$db"], command["collStats" if "collStats" in command else "collstats"]
+        name, collection = command["$db"], next(iter(command.values()))
         scale = int(command.get("scale", 1)) or 1
         body = {**without_context(command), "scale": 1}
         replies = await self._owners.ask(name, collection, body)
@@ -59,7 +59,7 @@ class Stats:
         }
 
     async def data_size(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        database, collection = split_namespace(command["dataSize"])
+        database, collection = split_namespace(next(iter(command.values())))
         replies = await self._owners.ask(database, collection, without_context(command))
         if failed := failure(replies):
             return failed

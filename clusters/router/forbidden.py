@@ -31,18 +31,14 @@ EXPLAINED: Final = frozenset(("find", "aggregate"))
 PLAIN: Final = frozenset(
     (
         "buildInfo",
-        "clearJumboFlag",
-        "configureFailPoint",
         "connPoolStats",
         "features",
         "flushRouterConfig",
         "getParameter",
         "hostInfo",
         "listCommands",
-        "serverStatus",
         "setParameter",
         "shardingState",
-        "waitForFailPoint",
     )
 )
 """What the router host may be asked as itself: nothing of this touches its in-process router."""

@@ -59,6 +59,8 @@ def find(name: str, sharded: int | None = None, routed: int | None = None, **opt
 
 
 BY_ID: Final = {"_id": 1}
+REFUSED: Final = 20
+"""What the router says of what its host would not live through."""
 
 FINDS: Final = [
     find("everything"),
@@ -110,6 +112,8 @@ FINDS: Final = [
     find("allowDiskUse", sort=BY_ID, allowDiskUse=True),
     find("noCursorTimeout", noCursorTimeout=True),
     find("allowPartialResults", allowPartialResults=True),
+    find("tailable", tailable=True, routed=REFUSED),
+    find("awaitData", awaitData=True, routed=REFUSED),
     find("unknown option", surprise=True),
     find("unknown operator", filter={"n": {"$surprise": 1}}),
     find("unknown top-level operator", filter={"$surprise": 1}),
@@ -221,6 +225,7 @@ AGGREGATES: Final = [
     Case("find on a view, a projection", {"find": "view", "sort": BY_ID, "projection": {"n": 1}, "limit": 2}),
     Case("find on nothing", {"find": "nothing"}),
     Case("aggregate on nothing", {"aggregate": "nothing", "pipeline": [{"$count": "n"}], "cursor": {}}),
+    Case("$documents", {"aggregate": 1, "pipeline": [{"$documents": [{"a": 1}]}, {"$match": {}}], "cursor": {}}),
 ]  # fmt: skip
 
 
@@ -254,6 +259,11 @@ COUNTS: Final = [
     count("read concern majority", readConcern={"level": "majority"}),
     count("query null", query=None),
     count("unknown operator", query={"n": {"$surprise": 1}}),
+    count("skip below 0", skip=-1),
+    count("query that is no document", query=1),
+    count("unknown option", surprise=1),
+    count("$near", query={"place": {"$near": {"$geometry": DOCUMENTS[3]["place"]}}}),
+    count("$where", query={"$where": "this.n === 2"}),
     Case("count on a view", {"count": "view"}),
     Case("count on nothing", {"count": "nothing"}),
     distinct("of a field", "n"),
@@ -268,6 +278,12 @@ COUNTS: Final = [
     distinct("query null", "n", query=None),
     distinct("a key of the empty string", ""),
     distinct("unknown operator", "n", query={"n": {"$surprise": 1}}),
+    distinct("of a dotted field", "item.price"),
+    distinct("into arrays of documents", "item.parts.k"),
+    distinct("by a place in an array", "tags.0"),
+    distinct("a key that is no string", 1),
+    distinct("unknown option", "n", surprise=1),
+    distinct("a query that is no document", "n", query=1),
     Case("distinct on a view", {"distinct": "view", "key": "region"}, sort=True),
     Case("distinct on nothing", {"distinct": "nothing", "key": "n"}),
 ]  # fmt: skip
@@ -322,6 +338,9 @@ async def test_a_killed_cursor_is_gone_and_the_answer_says_which_were_there(
 @by_kind(
     Case("cursors missing", {"killCursors": "orders"}),
     Case("no cursors", {"killCursors": "orders", "cursors": []}),
+    Case("a cursor of a wrong type", {"killCursors": "orders", "cursors": ["x"]}),
+    Case("a cursor as a short number", {"killCursors": "orders", "cursors": [7]}),
+    Case("cursors that are no list", {"killCursors": "orders", "cursors": 7}),
 )
 async def test_a_bad_kill_cursors_fails_as_on_a_replica_set(filled: dict[str, Place], case: Case, kind: str) -> None:
     await compare(filled, case, kind)

@@ -116,6 +116,8 @@ def take_apart(message: Message) -> Batch:
     head = decode(body)
     if not isinstance(head[kind], str):
         raise RouterError(2, "BadValue", f"collection name has invalid type {type(head[kind]).__name__}")
+    if not head[kind]:
+        raise RouterError(73, "InvalidNamespace", f"Invalid namespace specified '{head['$db']}.'")
     if not isinstance(head.get("ordered", True), bool):
         raise _wrong_type(f"{kind}.ordered", "a bool")
     first = int(head.get("stmtId", 0))

@@ -283,13 +283,16 @@ class Dispatch:
         return reply.raw
 
     async def _kill_cursors(self, command: Mapping[str, Any]) -> Mapping[str, Any]:
-        asked = [int(one) for one in command["cursors"]]
+        asked = command["cursors"]
+        if not isinstance(asked, list) or not all(isinstance(one, Int64) for one in asked):
+            why = f"BSON field 'killCursors.cursors' is the wrong type, expected an array of type long, found {asked!r}"
+            raise RouterError(14, "TypeMismatch", why)
         ours = set(await self._streams.kill(asked))
         passed = await self._passing.kill([one for one in asked if one not in ours])
         return {
-            "cursorsKilled": [one for one in command["cursors"] if int(one) in ours or passed.get(int(one))],
-            "cursorsNotFound": [one for one in command["cursors"] if int(one) not in ours and int(one) not in passed],
-            "cursorsAlive": [one for one in command["cursors"] if passed.get(int(one)) is False],
+            "cursorsKilled": [one for one in asked if one in ours or passed.get(one)],
+            "cursorsNotFound": [one for one in asked if one not in ours and one not in passed],
+            "cursorsAlive": [one for one in asked if passed.get(one) is False],
             "cursorsUnknown": [],
             "ok": 1.0,
         }

@@ -33,7 +33,8 @@ test: lint
 	$(PYTEST) -m 'not slow' --junitxml=xunit-results/test.xml
 
 test-all: test mongosh
-	$(PYTEST) -m slow --junitxml=xunit-results/test-slow.xml
+	$(PYTEST) -m 'slow and not alone' --junitxml=xunit-results/test-slow.xml
+	$(BIN)/pytest -m alone --junitxml=xunit-results/test-alone.xml
 
 mongosh:
 	@if [ -e .cache/mongosh/$(MONGOSH) ]; then exit 0; \

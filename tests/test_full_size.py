@@ -49,7 +49,6 @@ def test_they_freeze_as_fast_as_lookups_at_one_of_17_members_would_by_chance(inc
     assert evidence["streams"] >= STREAMS / 2
     assert evidence["distance"] <= ALLOWED
     last = evidence["rows"][-1]
-    assert last["lookups"] > 100
     assert last["predicted"] > 0.99
     assert "1-(1-1/N)^n, N=17" in incident.out
 

@@ -45,6 +45,14 @@ async def test_one_member_is_enough_to_find_the_whole_set_and_its_primary(sharde
         assert monitor.cluster_time() is not None
 
 
+async def test_what_the_primary_does_not_name_is_no_member_whoever_else_names_it(sharded: LocalCluster) -> None:
+    async with watching(sharded) as monitor:
+        await monitor.primary(SHARD, deadline=5)
+        known = monitor.members(SHARD)
+        monitor.watch_set(SHARD, ["127.0.0.1:1"])  # as config.shards does of a member that was hidden meanwhile
+        assert monitor.members(SHARD) == known
+
+
 async def test_reads_spread_over_the_secondaries_and_the_seed_fixes_how(sharded: LocalCluster) -> None:
     choices = []
     for seed in (1, 1, 2):

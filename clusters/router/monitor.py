@@ -70,7 +70,15 @@ class Monitor:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def watch_set(self, set_name: str, hosts: Sequence[str]) -> None:
-        """Watch these and whoever they name as members. Calling it again only adds hosts not yet known."""
+        """Watch these and whoever they name as members. Calling it again only adds hosts not yet known.
+
+        While there is a primary, it alone says who is in the set (driver specification "SDAM"): `config.shards` and a
+        member that does not install configurations name hosts of long ago.
+        """
+        if not any(one.hello.get("isWritablePrimary") for one in self._sets.get(set_name, {}).values()):
+            self._add(set_name, hosts)
+
+    def _add(self, set_name: str, hosts: Sequence[str]) -> None:
         members = self._sets.setdefault(set_name, {})
         for host in hosts:
             if host not in members:
@@ -215,15 +223,14 @@ class Monitor:
 
     def _discover(self, set_name: str, hello: Mapping[str, Any]) -> None:
         named = [*hello.get("hosts", ()), *hello.get("passives", ())]
-        members = self._sets[set_name]
-        # While there is a primary, it alone says who is in the set: a member that does not install configurations
-        # names those of long ago (driver specification "SDAM").
-        if hello.get("isWritablePrimary") or not any(one.hello.get("isWritablePrimary") for one in members.values()):
+        if not hello.get("isWritablePrimary"):
             self.watch_set(set_name, named)
-        if hello.get("isWritablePrimary"):
-            for host in [one for one in members if one not in named]:
-                for task in members.pop(host).tasks:
-                    task.cancel()
+            return
+        self._add(set_name, named)
+        members = self._sets[set_name]
+        for host in [one for one in members if one not in named]:
+            for task in members.pop(host).tasks:
+                task.cancel()
 
 
 def _term(hello: Mapping[str, Any]) -> tuple[bytes, int]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +19,7 @@ STREAMS = 1000
 OPENED_AT_ONCE = 50
 DEADLINE = 120.0
 """Seconds for opening them all, and for the delivery of what was written to all of them, on a burdened machine."""
-MIB_A_THOUSAND = 512
+MIB_A_THOUSAND = 128
 EVENTS = 6
 
 
@@ -37,9 +35,7 @@ def _rss_mib(pid: int) -> float:
     return int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
 
 
-async def test_a_thousand_streams_each_deliver_everything_in_order(
-    sharded: LocalCluster, record_property: Callable[[str, Any], None]
-) -> None:
+async def test_a_thousand_streams_each_deliver_everything_in_order(sharded: LocalCluster) -> None:
     assert sharded.router is not None
     asking = await to_router(sharded)
     pid = (await asking.command("admin", {"mongofaultRouterStatus": 1}, deadline=DEADLINE))["pid"]
@@ -50,16 +46,15 @@ async def test_a_thousand_streams_each_deliver_everything_in_order(
         began = time.monotonic()
         async with asyncio.timeout(DEADLINE):
             streams = await asyncio.gather(*(_open(sharded.router, raw.database, room) for _ in range(STREAMS)))
-        record_property("seconds to open", round(time.monotonic() - began, 1))
+        opened = time.monotonic() - began
         try:
             began = time.monotonic()
             reading = asyncio.gather(*(stream.read(EVENTS, maxTimeMS=5000) for stream in streams))
             await insert(raw, range(EVENTS))
             async with asyncio.timeout(DEADLINE):
                 delivered = await reading
-            record_property("seconds to deliver", round(time.monotonic() - began, 1))
             grown = _rss_mib(pid) - before
-            record_property("MiB of the router", round(grown))
+            print(f"opened in {opened:.1f} s, delivered in {time.monotonic() - began:.1f} s, {grown:.0f} MiB more")
             kill = {"killCursors": "orders", "cursors": [stream.cursor_id for stream in streams]}
             killed = (await asking.command(raw.database, kill, deadline=DEADLINE))["cursorsKilled"]
         finally:

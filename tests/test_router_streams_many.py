@@ -27,7 +27,7 @@ async def _open(host: str, database: str, room: asyncio.Semaphore) -> Stream:
     async with room:
         connection = await Connection.open(host, deadline=DEADLINE)
         return await Raw(connection, database).open(
-            {"fullDocument": "updateLookup"}, **{"$readPreference": {"mode": "secondary"}}
+            {"fullDocument": "updateLookup"}, "orders", (), **{"$readPreference": {"mode": "secondary"}}
         )
 
 

@@ -56,6 +56,27 @@ class Case:
         return self.sharded if kind == SHARDED and self.sharded is not None else self.routed
 
 
+@dataclass(frozen=True)
+class Script:
+    """Commands one after the other; DATABASE in one stands for the place's own. `undo` is run behind them.
+
+    `sharded` and `routed` as of a Case, for the first command; then the others' answers are not compared. With `shape`
+    only these fields are, and of them what kind of value they have.
+    """
+
+    name: str
+    commands: Sequence[Mapping[str, Any]]
+    undo: Sequence[Mapping[str, Any]] = ()
+    sharded: int | None = None
+    routed: int | None = None
+    database: str | None = None
+    shape: Sequence[str] = ()
+    sort: bool = False
+
+    def expected_code(self, kind: str) -> int | None:
+        return self.sharded if kind == SHARDED and self.sharded is not None else self.routed
+
+
 @dataclass
 class Place:
     kind: str
@@ -136,6 +157,47 @@ async def compare(places: Mapping[str, Place], case: Case, kind: str, *, errors:
     assert not differences, (differences, answer.get("errmsg"), measure.get("errmsg"))
 
 
+async def compare_script(places: Mapping[str, Place], script: Script, kind: str) -> None:
+    """Each command's answer of a place behind the router and of the replica set."""
+    answers, measures = [
+        [await place.run(_on(place, one), database=script.database) for one in (*script.commands, *script.undo)]
+        for place in (places[kind], places[REPLICA_SET])
+    ]
+    expected = script.expected_code(kind)
+    if expected is not None:
+        assert (0 if answers[0]["ok"] == 1 else answers[0]["code"]) == expected, answers[0]
+        return
+    for command, answer, measure in zip(script.commands, answers, measures, strict=False):
+        found, wanted = (
+            _shape(reply, script.shape) if script.shape else comparable(_of_all(reply), place, sort=script.sort)
+            for reply, place in ((answer, places[kind]), (measure, places[REPLICA_SET]))
+        )
+        differences = list(differing(found, wanted))
+        assert not differences, (command, differences, answer.get("errmsg"), measure.get("errmsg"))
+
+
+def _on(place: Place, value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("DATABASE", place.database)
+    if isinstance(value, Mapping):
+        return {name: _on(place, one) for name, one in value.items()}
+    return [_on(place, one) for one in value] if isinstance(value, list) else value
+
+
+def _of_all(reply: Document) -> Document:
+    """Where a router shows each shard's own reply: that of the first, as the whole."""
+    raw = reply.get("raw")
+    if reply["ok"] != 1 or not isinstance(raw, Mapping):
+        return reply
+    return {**next(iter(raw.values())), **{name: value for name, value in reply.items() if name != "raw"}}
+
+
+def _shape(reply: Document, fields: Sequence[str]) -> Document:
+    kinds = {int: "number", Int64: "number", float: "number"}
+    told = {name: kinds.get(type(reply[name]), type(reply[name]).__name__) for name in fields if name in reply}
+    return {"ok": reply["ok"], "code": reply.get("code"), **told}
+
+
 def differing(found: Any, expected: Any, path: str = "") -> Iterator[str]:
     """Each place where the two differ, as a line."""
     if isinstance(found, Mapping) and isinstance(expected, Mapping):
@@ -177,9 +239,9 @@ def _plain(value: Any, place: Place) -> Any:
     return value
 
 
-def by_kind(*cases: Case) -> pytest.MarkDecorator:
-    """Each case twice: on the sharded collection and on the unsharded one."""
+def by_kind(*cases: Case | Script, kinds: Sequence[str] = (SHARDED, UNSHARDED)) -> pytest.MarkDecorator:
+    """Each case twice: on the sharded collection and on the unsharded one. Once where neither matters."""
     return pytest.mark.parametrize(
         ("case", "kind"),
-        [pytest.param(case, kind, id=f"{case.name}-{kind}") for case in cases for kind in (SHARDED, UNSHARDED)],
+        [pytest.param(case, kind, id=f"{case.name}-{kind}") for case in cases for kind in kinds],
     )

@@ -39,6 +39,8 @@ class Ddl:
 
     async def drop_database(self, command: Mapping[str, Any]) -> dict[str, Any]:
         name = command["$db"]
+        if command["dropDatabase"] != 1:
+            raise RouterError(5255100, "Location5255100", "Have to pass 1 as 'drop' parameter")
         self._catalog.forget_database(name)
         database = await self._catalog.database(name)
         if database is None:

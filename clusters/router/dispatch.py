@@ -35,6 +35,7 @@ from clusters.router.sharding import Sharding
 from clusters.router.stats import Stats
 from clusters.router.status import KIND, Counts, Status
 from clusters.router.straight import Straight
+from clusters.router.strict import misread
 from clusters.router.writes import Writes
 from clusters.router.zones import Zones
 from clusters.wire.connection import CommandFailed
@@ -123,7 +124,7 @@ class Dispatch:
             "dropIndexes": indexes.drop,
             "echo": self._echo,
             "enableSharding": ddl.enable_sharding,
-            "endSessions": self._ok,
+            "endSessions": sessions.note,
             "explain": explain.command,
             "features": status.features,
             "flushRouterConfig": ddl.flush_router_config,
@@ -153,7 +154,7 @@ class Dispatch:
             "planCacheListFilters": indexes.plan_cache,
             "planCacheSetFilter": indexes.plan_cache,
             "refineCollectionShardKey": collections.refine_shard_key,
-            "refreshSessions": self._ok,
+            "refreshSessions": sessions.note,
             "removeShardFromZone": zones.command,
             "renameCollection": collections.rename,
             "rolesInfo": self._no_roles,
@@ -209,8 +210,12 @@ class Dispatch:
         in_document = self._documents.get(command)
         if in_document is None:
             raise refusals.unknown(command)
+        document = message.document()
+        wrong = misread(document)
+        if wrong is not None:
+            raise wrong
         try:
-            return self._reply(await in_document(message.document()), message)
+            return self._reply(await in_document(document), message)
         except KeyError as error:
             raise RouterError(40414, "Location40414", f"{command} needs the field {error}, which is missing") from error
 
@@ -283,7 +288,9 @@ class Dispatch:
         return reply.raw
 
     async def _kill_cursors(self, command: Mapping[str, Any]) -> Mapping[str, Any]:
-        asked = command["cursors"]
+        collection, asked = command["killCursors"], command["cursors"]
+        if not isinstance(collection, str):
+            raise RouterError(2, "BadValue", f"collection name has invalid type {type(collection).__name__}")
         if not isinstance(asked, list) or not all(isinstance(one, Int64) for one in asked):
             why = f"BSON field 'killCursors.cursors' is the wrong type, expected an array of type long, found {asked!r}"
             raise RouterError(14, "TypeMismatch", why)

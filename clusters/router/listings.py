@@ -32,6 +32,10 @@ class Listings:
 
     async def list_databases(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Of all shards, sizes added up; admin and config as the config servers have them, local not at all."""
+        if not isinstance(command.get("filter") or {}, Mapping):
+            raise RouterError(
+                14, "TypeMismatch", "BSON field 'listDatabases.filter' is the wrong type, expected object"
+            )
         ask = {"listDatabases": 1, **{one: command[one] for one in ("comment",) if one in command}}
         shards = [CONFIG_SHARD, *await self._members.shards()]
         replies = await asyncio.gather(*(self._list_on(shard, ask) for shard in shards))

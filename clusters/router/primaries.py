@@ -50,7 +50,9 @@ class DatabasePrimaries:
 
 def split_namespace(namespace: Any) -> tuple[str, str]:
     """`database.collection` in its parts. RouterError 73 where it is none."""
-    database, dot, collection = namespace.partition(".") if isinstance(namespace, str) else ("", "", "")
+    if not isinstance(namespace, str):
+        raise RouterError(2, "BadValue", f"collection name has invalid type {type(namespace).__name__}")
+    database, dot, collection = namespace.partition(".")
     if not (database and dot and collection):
         raise RouterError(73, "InvalidNamespace", f"expected database.collection, found {namespace!r}")
     return database, collection

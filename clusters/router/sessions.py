@@ -31,6 +31,16 @@ class Sessions:
     async def start(self, _command: Mapping[str, Any]) -> dict[str, Any]:
         return {"id": {"id": Binary(uuid.uuid4().bytes, 4)}, "timeoutMinutes": 30, "ok": 1.0}
 
+    async def note(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """endSessions, refreshSessions: nothing to do, since sessions end on the shards by themselves."""
+        name, listed = next(iter(command.items()))
+        if not isinstance(listed, list) or not all(isinstance(one, Mapping) for one in listed):
+            why = f"BSON field '{name}.{name}' is the wrong type, expected an array of objects, found {listed!r}"
+            raise RouterError(14, "TypeMismatch", why)
+        if not all("id" in one for one in listed):
+            raise RouterError(40414, "Location40414", f"BSON field '{name}.id' is missing but a required field")
+        return {"ok": 1.0}
+
     async def kill(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """killSessions, killAllSessions, killAllSessionsByPattern: their ops and cursors, wherever they are.
 

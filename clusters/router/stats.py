@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clusters.router.catalog import CONFIG_DATABASES, Catalog
+from clusters.router.errors import RouterError
 from clusters.router.members import CONFIG_SHARD, Members
 from clusters.router.owners import Owners, failure
 from clusters.router.primaries import split_namespace, without_context
@@ -30,7 +31,7 @@ class Stats:
     async def collection(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """collStats; the shards are asked unscaled, so that the sums are exact before they are scaled."""
         name, collection = command["$db"], next(iter(command.values()))
-        scale = int(command.get("scale", 1)) or 1
+        scale = _scale(command.get("scale", 1))
         body = {**without_context(command), "scale": 1}
         replies = await self._owners.ask(name, collection, body)
         if failed := failure(replies):
@@ -104,3 +105,11 @@ class Stats:
             "scaleFactor": scale,
             "ok": 1.0,
         }
+
+
+def _scale(asked: Any) -> int:
+    if isinstance(asked, bool) or not isinstance(asked, int | float):
+        raise RouterError(14, "TypeMismatch", f"BSON field 'collStats.scale' is the wrong type, found {asked!r}")
+    if asked < 1:
+        raise RouterError(51024, "Location51024", f"BSON field 'scale' value must be >= 1, actual value '{asked}'")
+    return int(asked)

@@ -8,6 +8,9 @@ from __future__ import annotations
 from clusters.guard import FsyncUnlock, Undo
 from faults.direct import Direct
 
+LOCK_DEADLINE = 60.0
+"""Seconds: the server writes all it holds to disk before it takes the lock, which a busy disk may delay."""
+
 
 class FsyncLock:
     """The lock of one server (`address:port`)."""
@@ -25,7 +28,7 @@ class FsyncLock:
         return FsyncUnlock(self._server.host)
 
     async def on(self) -> None:
-        await self._server.command({"fsync": 1, "lock": True})
+        await self._server.command({"fsync": 1, "lock": True}, deadline=LOCK_DEADLINE)
 
     async def is_on(self) -> bool:
         # `opid` matches no operation: of the reply only `fsyncLock` is wanted.

@@ -124,4 +124,5 @@ def wait_for(lines: Sequence[str], process: subprocess.Popen[str], deadline: flo
         read.append(line)
         if any(wanted in line for wanted in lines):
             return read
-    raise AssertionError(f"none of {lines} within {deadline:g} s; read {''.join(read)!r}")
+    said = process.communicate(timeout=10)[1] if not line else ""
+    raise AssertionError(f"none of {lines} within {deadline:g} s; read {''.join(read)!r}; {said}")

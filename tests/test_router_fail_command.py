@@ -177,14 +177,15 @@ async def test_a_blocked_command_waits_its_time_and_is_counted(sharded: LocalClu
 
 
 async def test_it_does_not_act_on_the_router_host_and_other_points_are_told_where_to_go(sharded: LocalCluster) -> None:
-    host = router_host(sharded)
+    host, connection = router_host(sharded), await to_router(sharded)
     async with AsyncMongoClient[dict[str, Any]](sharded.uri) as client:
-        await client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn",
-                                   data={"failCommands": ["find"], "errorCode": 91})  # fmt: skip
         async with host.client() as direct:
-            assert (await direct.admin.command("configureFailPoint", "failCommand", mode="off"))["count"] == 0
-            await direct.config.x.find_one()
-        await client.admin.command("configureFailPoint", "failCommand", mode="off")
+            before = (await direct.admin.command("configureFailPoint", "failCommand", mode="off"))["count"]
+            async with failing(connection, failCommands=["find"], errorCode=91):
+                await direct.config.x.find_one()
+                off = await direct.admin.command("configureFailPoint", "failCommand", mode="off")
+            assert off["count"] == before
+        connection.close()
         with pytest.raises(OperationFailure, match="set it on the members") as caught:
             await client.admin.command("configureFailPoint", "rsSyncApplyStop", mode="alwaysOn")
     assert caught.value.code == 266

@@ -230,17 +230,23 @@ async def test_a_field_nobody_knows_is_for_the_server_to_refuse(sharded: LocalCl
     connection.close()
 
 
-async def test_a_connection_to_the_router_host_that_breaks_fails_commands_under_way_and_none_after(
+async def test_a_connection_to_the_router_host_that_breaks_fails_the_command_on_it_alone(
     sharded: LocalCluster, filled: Orders
 ) -> None:
-    async with router_host(sharded).client() as host:
-        data = {"failCommands": ["clusterFind"], "closeConnection": True}
-        await host.admin.command("configureFailPoint", "failCommand", mode={"times": 1}, data=data)
     connections = [await to_router(sharded) for _ in range(3)]
     name, find = filled.database.name, {"find": "orders", "filter": {"region": 1}}
-    ended = await asyncio.gather(*(one.command(name, find) for one in connections), return_exceptions=True)
+    async with router_host(sharded).client() as host:
+        point = {
+            "configureFailPoint": "failCommand",
+            "data": {"failCommands": ["clusterFind"], "closeConnection": True},
+        }
+        before = (await host.admin.command({**point, "mode": {"times": 1}}))["count"]
+        ended = await asyncio.gather(*(one.command(name, find) for one in connections), return_exceptions=True)
+        # Commands that arrive together may all be the one time: the server counts down after it has let them in.
+        closed = (await host.admin.command({**point, "mode": "off"}))["count"] - before
     broken = [one for one in ended if isinstance(one, BaseException)]
-    assert {(type(one), getattr(one, "code", 0)) for one in broken} == {(CommandFailed, 6)}
+    assert closed >= 1
+    assert [(type(one), getattr(one, "code", 0)) for one in broken] == [(CommandFailed, 6)] * closed
     for connection in connections:
         assert (await connection.command(name, find))["ok"] == 1
         connection.close()

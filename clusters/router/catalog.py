@@ -185,6 +185,13 @@ class Catalog:
         found: Table | None = await self._once(namespace, lambda: self._read_table(namespace))
         return found
 
+    async def route(self, database: str, collection: str, *, create: bool = False) -> Route | None:
+        """Where a collection lies, whether it exists or not; None where its database does not (see `database`)."""
+        if database in CONFIG_DATABASES:
+            return Route(Database(database, CONFIG_SHARD, {}), None)
+        found = await self.database(database, create=create)
+        return None if found is None else Route(found, await self.table(f"{database}.{collection}"))
+
     def forget(self, namespace: str) -> None:
         """A shard called us stale on this collection: read it, and its database, again when next asked."""
         self._tables.pop(namespace, None)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from clusters.router.catalog import CONFIG_DATABASES, STALE, Catalog, Database, Patience, Route
+from clusters.router.catalog import STALE, Catalog, Patience, Route
 from clusters.router.errors import RouterError
 from clusters.router.members import CONFIG_SHARD, DDL_DEADLINE, FIND_DEADLINE, Members
 from clusters.router.primaries import plain
@@ -31,12 +31,10 @@ class Owners:
 
     async def route(self, database: str, collection: str, *, create: bool = False) -> Route:
         """Where the collection lies. RouterError 26 where there is no such database and `create` is not asked for."""
-        if database in CONFIG_DATABASES:
-            return Route(Database(database, CONFIG_SHARD, {}), None)
-        found = await self._catalog.database(database, create=create)
+        found = await self._catalog.route(database, collection, create=create)
         if found is None:
             raise RouterError(26, "NamespaceNotFound", f"database {database} not found")
-        return Route(found, await self._catalog.table(f"{database}.{collection}"))
+        return found
 
     async def ask(
         self,

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bson.int64 import Int64
 
+from clusters.router.batch import STATEMENTS
 from clusters.router.cursors import ON_ROUTER_HOST, Cursor, Cursors, cursor_in, session_in
 from clusters.router.errors import RouterError
 from clusters.router.members import COMMAND_DEADLINE
@@ -20,7 +21,6 @@ from clusters.wire.connection import CommandFailed, ConnectionLost
 from clusters.wire.message import Message, decode, encode_body
 from clusters.wire.pool import Pools
 
-_WRITES: Final = frozenset(("insert", "update", "delete"))
 _CURSOR_GONE: Final = frozenset((43, 237))
 
 
@@ -49,7 +49,7 @@ class Passing:
 
     def note(self, message: Message, reply: Message, host: str) -> None:
         """Keep the book of cursors: of what a command opened on `host`, and of a getMore that was the last."""
-        if message.command in _WRITES:
+        if message.command in STATEMENTS:
             return
         identity, namespace = cursor_in(reply)
         if message.command != "getMore":

@@ -7,21 +7,19 @@ statement that it sent nowhere; a mongos reads the catalog again and goes on. Ot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from clusters.router.batch import Tally, take_apart
+from clusters.router.batch import STATEMENTS, Tally, take_apart
 from clusters.router.catalog import STALE, Patience
 from clusters.router.errors import RouterError
 from clusters.router.passing import Passing
 from clusters.router.replies import encode_reply
 from clusters.wire.message import Message, decode
 
-WRITES: Final = frozenset(("insert", "update", "delete"))
-
 
 def left_out(message: Message, reply: Message) -> bool:
     """Whether some of a write was placed nowhere: then `finish` has the reply. Costs next to nothing where not."""
-    if message.command not in WRITES:
+    if message.command not in STATEMENTS:
         return False
     if not reply.body.startswith(b"\x01ok\x00", 4) and b"writeErrors\x00" not in reply.body:
         return False

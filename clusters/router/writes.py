@@ -13,9 +13,9 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from clusters.router.batch import Batch, Tally, take_apart, write_concern
-from clusters.router.catalog import CONFIG_DATABASES, STALE, Catalog, Database, Patience, Route, Table
+from clusters.router.catalog import STALE, Catalog, Patience, Route, Table
 from clusters.router.errors import RouterError
-from clusters.router.members import CONFIG_SHARD, NOT_PRIMARY, Members
+from clusters.router.members import NOT_PRIMARY, Members
 from clusters.router.rewrite import failed, without
 from clusters.router.targeting import delete_shards, find_and_modify_shard, insert_shard, update_shards
 from clusters.wire.connection import ConnectionLost
@@ -49,11 +49,9 @@ class Writes:
         left = list(range(len(batch.statements)))
         patience = Patience(batch.namespace)
         while left:
-            database = await self._database(batch)
-            if database is None:
+            route = await self._catalog.route(batch.database, batch.collection, create=batch.kind != "delete")
+            if route is None:
                 break  # no database, so nothing matches
-            table = None if database.primary == CONFIG_SHARD else await self._catalog.table(batch.namespace)
-            route = Route(database, table)
             parts, refused = _parts(batch, left, route)
             if batch.ordered:
                 stale_from = await self._in_order(batch, parts, refused, route, tally)
@@ -75,14 +73,10 @@ class Writes:
         namespace = f"{database_name}.{collection}"
         patience = Patience(namespace)
         while True:
-            if database_name in CONFIG_DATABASES:
-                database: Database | None = Database(database_name, CONFIG_SHARD, {})
-            else:
-                database = await self._catalog.database(database_name, create=True)
-            assert database is not None
-            table = None if database.primary == CONFIG_SHARD else await self._catalog.table(namespace)
-            shard = database.primary if table is None else find_and_modify_shard(table, command)
-            fields = {"writeConcern": write_concern(command), **Route(database, table).versions(shard)}
+            route = await self._catalog.route(database_name, collection, create=True)
+            assert route is not None
+            shard = route.database.primary if route.table is None else find_and_modify_shard(route.table, command)
+            fields = {"writeConcern": write_concern(command), **route.versions(shard)}
             body = without(message.body, ("writeConcern", "$readPreference"), append=encode_document(fields))
             raw = encode_body(body, request_id=message.request_id)
             reply = await self._send(shard, raw, again="txnNumber" in command)
@@ -90,11 +84,6 @@ class Writes:
                 return reply
             self._catalog.forget(namespace)
             await patience.wait()
-
-    async def _database(self, batch: Batch) -> Database | None:
-        if batch.database in CONFIG_DATABASES:
-            return Database(batch.database, CONFIG_SHARD, {})
-        return await self._catalog.database(batch.database, create=batch.kind != "delete")
 
     async def _in_order(
         self, batch: Batch, parts: Sequence[_Part], refused: _Refused, route: Route, tally: Tally

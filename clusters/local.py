@@ -93,6 +93,7 @@ class OwnCluster(LocalCluster):
     async def down(self) -> None:
         """Remove every process, and every file. Raises ClusterError naming what could not be removed."""
         await take_down(self.ledger, self.guardian)
+        ports.give_back(int(process.host.rpartition(":")[2]) for process in self.processes)
 
     def keep(self) -> None:
         """From now on the cluster outlives this process; `mongofault down` removes it."""
@@ -125,16 +126,18 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0) -> OwnCluste
     memory.check(topology)
     for tries_left in reversed(range(PORT_TRIES)):
         ledger, guardian = open_ledger(name)
+        chosen: list[int] = []
         try:
+            chosen = ports.choose(1 + sum(1 for _ in topology.members()))
             async with asyncio.timeout(READY_DEADLINE):
-                return await _Attempt(topology, name, ledger, guardian, mongod, mongos, seed).run()
+                return await _Attempt(topology, name, chosen, ledger, guardian, mongod, mongos, seed).run()
         except BaseException as error:
             await take_down(ledger, guardian)
+            ports.give_back(chosen)
             if isinstance(error, TimeoutError):
                 raise ClusterError(f"the cluster was not Ready within {READY_DEADLINE:g} s") from error
             # Another process may take one of the chosen ports first: choose others.
-            lost_a_port = isinstance(error, MemberDied) and error.exit_code == ports.ADDRESS_IN_USE_EXIT
-            if not (lost_a_port and tries_left):
+            if not (isinstance(error, MemberDied) and ports.was_lost(error) and tries_left):
                 raise
     raise AssertionError("unreachable: the last try returns or raises")
 
@@ -204,6 +207,7 @@ class _Attempt:
         self,
         topology: Topology,
         name: str,
+        chosen: Sequence[int],
         ledger: Ledger,
         guardian: Guardian,
         mongod: Binary,
@@ -213,9 +217,8 @@ class _Attempt:
         self.topology, self.name, self.ledger, self.guardian, self.seed = topology, name, ledger, guardian, seed
         self.mongod, self.mongos = mongod, mongos
         self.specs = list(topology.members())
-        chosen = ports.choose(len(self.specs) + 1)
-        self.router_port = chosen.pop()
-        self.ports = dict(zip((spec.name for spec in self.specs), chosen, strict=True))
+        self.router_port, *others = chosen
+        self.ports = dict(zip((spec.name for spec in self.specs), others, strict=True))
         self.hosts = {name: f"127.0.0.1:{port}" for name, port in self.ports.items()}
 
     async def run(self) -> OwnCluster:

@@ -182,7 +182,7 @@ class LocalProcess:
     def last_words(self) -> list[str]:
         """The last lines of its log, errors first if there are any: the message and what goes with it."""
         lines = self.log_lines()
-        grave = [line for line in lines if '"s":"E"' in line or '"s":"F"' in line]
+        grave = [line for line in lines if ('"s":"E"' in line or '"s":"F"' in line) and not _says_nothing(line)]
         return [_words(line) for line in (grave or lines)[-LAST_WORDS:]]
 
 
@@ -200,6 +200,11 @@ class LocalMember(LocalProcess):
 def _written_at(line: str) -> str:
     """The UTC second of a server log line (`{"t":{"$date":"2026-01-01T00:00:00.000+00:00"}`), or nothing."""
     return line[15:34] if line.startswith('{"t":{"$date":"') else ""
+
+
+def _says_nothing(line: str) -> bool:
+    """That it aborts, and by which signal: what a server writes after every fatal reason."""
+    return any(f'"id":{number},' in line for number in (23090, 6384300))
 
 
 def _words(line: str) -> str:

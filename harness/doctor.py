@@ -104,7 +104,7 @@ def _files() -> Diagnosis:
 
 def _ports() -> Diagnosis:
     try:
-        ports.choose(50)
+        ports.give_back(ports.choose(50))
     except Refused as error:
         return Diagnosis("ports", "missing", str(error), "end servers that listen on 127.0.0.1")
     return Diagnosis("ports", "ok", f"free ones between {ports.LOWEST} and {ports.HIGHEST} on 127.0.0.1")

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import os
 import signal
-import socket
 from pathlib import Path
 
 import pytest
@@ -106,22 +105,6 @@ async def test_a_member_killed_during_bring_up_ends_it_and_removes_the_rest(monk
     for pid in spawned:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-
-
-async def test_a_port_lost_to_somebody_else_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    somebody = socket.create_server(("127.0.0.1", 0))
-    taken = somebody.getsockname()[1]
-    plain, calls = ports.choose, [0]
-
-    def choose(count: int) -> list[int]:
-        calls[0] += 1
-        return [taken, *plain(count - 1)] if calls[0] == 1 else plain(count)
-
-    monkeypatch.setattr(ports, "choose", choose)
-    with somebody:
-        cluster = await local.bring_up(single_replica_set(1), "tests-ports")
-        await cluster.down()
-    assert calls[0] == 2
 
 
 async def test_a_taken_name_is_refused_and_the_owner_unharmed(replica_set: LocalCluster) -> None:

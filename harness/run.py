@@ -271,11 +271,13 @@ class _Course:
             if hold is not None:
                 await releases.freed(hold)
         finally:
-            if injection is not None:
-                await injection.heal()
-                self._recorder.record("fault.healed", SOURCE, id=FAULT_ID)
-            if hold is not None:
-                await releases.restored(hold)
+            try:
+                if injection is not None:
+                    await injection.heal()
+                    self._recorder.record("fault.healed", SOURCE, id=FAULT_ID)
+            finally:
+                if hold is not None:
+                    await releases.restored(hold)
         healed_at = self._recorder.now()
         self._phase("recover")
         await stage.recovered(ground.cluster)

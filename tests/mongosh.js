@@ -72,6 +72,40 @@ step("listings", () => [db.getCollectionNames(), db.getMongo().getDBNames().incl
 step("stats", () => [orders.stats().sharded, orders.stats().count]);
 step("distribution", () => Object.keys(orders.getShardDistribution().value));
 step("watch", () => watched(orders, { fullDocument: "updateLookup" }));
+step("watchDatabase", () => watched(db, {}));
+step("watchCluster", () => watched(db.getMongo(), { fullDocument: "updateLookup" }));
+step("explain", () => orders.find({ region: 2 }).explain().queryPlanner.winningPlan.stage);
+step("explainAggregate", () => Object.keys(orders.explain().aggregate([{ $match: { n: 1 } }]).shards));
+step("dbStats", () => [db.stats().collections, db.stats().objects]);
+step("dataSize", () => [orders.dataSize() > 0, orders.totalIndexSize() > 0, orders.storageSize() > 0]);
+step("validate", () => orders.validate().valid);
+step("balancer", () => [sh.getBalancerState(), sh.isBalancerRunning().mode]);
+step("startBalancer", () => [sh.startBalancer().ok, sh.getBalancerState()]);
+step("stopBalancer", () => [sh.stopBalancer().ok, sh.getBalancerState()]);
+step("balancerStatus", () => sh.balancerCollectionStatus("shell.orders").balancerCompliant);
+step("zones", () => {
+  sh.addShardToZone("shard1", "shell");
+  sh.updateZoneKeyRange("shell.orders", { region: 100 }, { region: 200 }, "shell");
+  const tags = db.getSiblingDB("config").tags.find({ ns: "shell.orders" }).toArray();
+  sh.removeRangeFromZone("shell.orders", { region: 100 }, { region: 200 });
+  sh.removeShardFromZone("shard1", "shell");
+  return tags.map((one) => one.tag);
+});
+step("rename", () => {
+  db.small.insertOne({ _id: 1 });
+  db.small.renameCollection("smaller");
+  const found = db.smaller.findOne()._id;
+  db.smaller.drop();
+  return found;
+});
+step("view", () => {
+  db.createView("paid", "orders", [{ $match: { n: { $gt: 3 } } }]);
+  const found = db.paid.find().toArray().length === orders.countDocuments({ n: { $gt: 3 } });
+  db.paid.drop();
+  return found;
+});
+step("logs", () => db.adminCommand({ getLog: "*" }).names.includes("global"));
+step("hostInfo", () => typeof db.hostInfo().system.numCores);
 step("status", () => sh.status().value);
 step("listShards", () => db.adminCommand({ listShards: 1 }).shards.map((one) => one._id));
 step("getParameter", () => db.adminCommand({ getParameter: 1, logLevel: 1 }).ok);

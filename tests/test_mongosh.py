@@ -49,6 +49,22 @@ EXPECTED: Final[dict[str, Any]] = {
     "stats": [True, 5],
     "distribution": lambda it: len(it) == 3 and it[-1] == "Totals",
     "watch": lambda it: it["operationType"] == "update" and it["fullDocument"]["seen"] == 1,
+    "watchDatabase": lambda it: it["operationType"] == "update" and "fullDocument" not in it,
+    "watchCluster": lambda it: it["operationType"] == "update" and it["fullDocument"]["region"] == -1,
+    "explain": "SINGLE_SHARD",
+    "explainAggregate": ["shard0", "shard1"],
+    "dbStats": [1, 5],
+    "dataSize": [True, True, True],
+    "validate": True,
+    "balancer": [False, "off"],
+    "startBalancer": [1, True],
+    "stopBalancer": [1, False],
+    "balancerStatus": True,
+    "zones": ["shell"],
+    "rename": 1,
+    "view": True,
+    "logs": True,
+    "hostInfo": "number",
     "status": lambda it: (
         {one["_id"] for one in it["shards"]} == {"shard0", "shard1"}
         and {"shell", "config"} <= {one["database"]["_id"] for one in it["databases"]}

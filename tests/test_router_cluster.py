@@ -58,7 +58,24 @@ async def test_every_command_of_a_mongos_is_done_or_refused_by_name(sharded: Loc
             assert "the stand-in router" in reply["errmsg"]
             assert "\n" not in reply["errmsg"]
     assert (await said(connection, {"noSuchCommand": 1}))["code"] == 59
+    counted = (await connection.command("admin", {"serverStatus": 1}))["metrics"]["commands"]
+    assert counted["<UNKNOWN>"]["total"] >= 1
+    assert "noSuchCommand" not in counted
     connection.close()
+
+
+async def test_the_end_of_the_log_can_be_read_through_the_router(sharded: LocalCluster) -> None:
+    assert sharded.router is not None and sharded.router_process is not None
+    host, _, port = sharded.router.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"\x16\x03\x01\x02\x00 no message")
+    assert await reader.read() == b""
+    writer.close()
+    connection = await to_router(sharded)
+    told = (await connection.command("admin", {"getLog": "global"}))["log"]
+    connection.close()
+    assert "TLS" in told[-1]
+    assert told == sharded.router_process.log_lines()[-len(told) :]
 
 
 async def test_what_shells_and_drivers_ask_at_connect_has_an_answer(sharded: LocalCluster) -> None:

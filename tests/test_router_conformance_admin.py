@@ -79,10 +79,20 @@ GREETINGS: Final = [
     admin("getCmdLineOpts", shape=("argv", "parsed")),
     admin("listCommands", shape=("commands",)),
     admin("getLog", "*"),
+    admin("getLog", "global", shape=("totalLinesWritten", "log")),
+    admin("getLog", "startupWarnings", shape=("totalLinesWritten", "log")),
+    admin("getLog", "surprise"),
+    admin("getLog", 1, "a number"),
     admin("serverStatus", shape=("host", "version", "pid", "uptime", "uptimeMillis", "localTime", "connections",
                                  "opcounters", "metrics")),
     admin("surprise", also="unknown command"),
 ]  # fmt: skip
+
+TIMES: Final = [
+    Script(f"{name} maxTimeMS {limit!r}", [{name: value, "maxTimeMS": limit}], database="admin", shape=shape)
+    for name, value, shape in (("ping", 1, ()), ("listDatabases", 1, ("databases",)), ("endSessions", [], ()))
+    for limit in (0, 60_000, 60_000.0, Int64(60_000), None, -1, 1.5, "long", True, 2**31 - 1, 2**31)
+]
 
 CURSORS: Final = [
     Script("killCursors unknown", [{"killCursors": "orders", "cursors": [Int64(77)]}]),
@@ -165,7 +175,7 @@ async def test_cursors_and_sizes_are_told_as_by_a_replica_set(made: dict[str, Pl
     await compare_script(made, case, kind)
 
 
-@by_kind(*SESSIONS, *GREETINGS, *PARAMETERS, *DATABASES, kinds=[SHARDED])
+@by_kind(*SESSIONS, *GREETINGS, *TIMES, *PARAMETERS, *DATABASES, kinds=[SHARDED])
 async def test_a_command_about_the_server_is_answered_as_by_a_replica_set(
     made: dict[str, Place], case: Script, kind: str
 ) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
+import struct
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +20,7 @@ from clusters.cluster import data_members
 from clusters.local import LocalCluster
 from clusters.router.router import CLOSE_DEADLINE
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost
-from clusters.wire.message import encode, next_request_id
+from clusters.wire.message import HEADER, encode, next_request_id
 from router_parts import Orders, orders, router_host, until
 
 pytestmark = pytest.mark.live
@@ -201,6 +203,40 @@ async def test_a_client_that_does_not_read_its_replies_stalls_nobody_else(
         assert router.rss() - before < 100_000, "one reply at a time waits for a client that does not read"
         writer.transport.abort()
         await until(lambda: no_clients(router, 1), "the router has let the slow client go")
+
+
+async def test_a_client_that_sends_on_without_reading_is_read_no_further_and_gets_every_reply_in_order(
+    sharded: LocalCluster, tmp_path: Path
+) -> None:
+    async with router_beside(sharded, tmp_path) as router:
+        address, _, port = router.address.rpartition(":")
+        before = router.rss()
+        numbers = [next_request_id() for _ in range(1000)]
+        sent: list[int] = []
+        with socket.create_connection((address, int(port))) as client:
+            sending = asyncio.create_task(asyncio.to_thread(pipelined, client, numbers, sent))
+            seen = -1
+            while seen != len(sent):
+                seen = len(sent)
+                await asyncio.sleep(2)
+            assert seen < len(numbers), "the router took 50 MB of requests whose replies nobody reads"
+            assert router.rss() - before < 30_000
+            for number in numbers:
+                assert HEADER.unpack_from(await asyncio.to_thread(received, client))[2] == number
+            await sending
+        await until(lambda: no_clients(router), "the router has let the client go")
+
+
+def pipelined(client: socket.socket, numbers: Sequence[int], sent: list[int]) -> None:
+    """Requests of 50 KB whose replies are as long."""
+    for number in numbers:
+        client.sendall(encode({"echo": 1, "text": "x" * 50_000, "$db": "admin"}, request_id=number))
+        sent.append(number)
+
+
+def received(client: socket.socket) -> bytes:
+    (length,) = struct.unpack("<i", client.recv(4, socket.MSG_PEEK | socket.MSG_WAITALL))
+    return client.recv(length, socket.MSG_WAITALL)
 
 
 async def test_with_more_clients_than_it_has_files_for_it_says_so_once_and_serves_those_it_has(

@@ -61,7 +61,6 @@ async def test_the_strict_stable_api_is_refused_in_one_line(sharded: LocalCluste
         ({"explain": {"aggregate": "orders", "pipeline": [{"$changeStream": {}}], "cursor": {}}}, 20),
         ({"explain": {"aggregate": 1, "pipeline": [], "cursor": {}}}, 20),
         ({"killOp": 1, "op": "shard0:x"}, 9),
-        ({"getLog": "global"}, 115),
         ({"createUser": "u", "pwd": "p", "roles": []}, 18),
         ({"reshardCollection": "a.b", "key": {"a": 1}}, 115),
         ({"replSetGetStatus": 1}, 115),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -206,6 +207,32 @@ async def test_read_preference_and_comment_reach_the_cursor_on_every_shard(order
     assert sorted(member.spec.set_name for member, _on_secondary, _comment in found) == ["shard0", "shard1"]
     assert all(secondary for _member, secondary, _comment in found)
     assert all(comment == {"run": orders.name} for _shard, _secondary_, comment in found)
+
+
+@asynccontextmanager
+async def failing(orders: Orders, shard: str, **how: Any) -> AsyncIterator[None]:
+    """The shard's primary does so with aggregates of this collection."""
+    data = {"failCommands": ["aggregate"], "namespace": orders.namespace, "failInternalCommands": True, **how}
+    async with (await primary_of(orders.cluster, shard)).client() as client:
+        await client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=data)
+        try:
+            yield
+        finally:
+            await client.admin.command("configureFailPoint", "failCommand", mode="off")
+
+
+async def test_a_stream_that_one_shard_refuses_leaves_no_cursor_on_a_slower_one(orders: Orders) -> None:
+    slow = failing(orders, "shard0", blockConnection=True, blockTimeMS=700)
+    async with slow, failing(orders, "shard1", errorCode=13):
+        with pytest.raises(OperationFailure, match="failCommand"):
+            await watch(orders.collection, comment={"run": orders.name})
+        # Switched off only when the blocked aggregate goes on; then it opens its cursor.
+    await asyncio.sleep(0.5)
+
+    async def freed() -> bool:
+        return not await cursors_of(orders.cluster, orders.name)
+
+    await until(freed, "the slower shard's cursor is gone")
 
 
 async def test_closing_the_stream_frees_the_cursors_of_the_shards(orders: Orders) -> None:

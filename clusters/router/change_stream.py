@@ -22,7 +22,7 @@ from clusters.router.shared import Shared
 from clusters.router.stream import Stream
 from clusters.router.stream_fetch import StreamFetch
 from clusters.router.stream_get_more import GetMore
-from clusters.router.stream_open import Opened, common_start, open_on_shards
+from clusters.router.stream_open import Opened, Opening, all_open, common_start, open_on_shards, to_be_discarded
 from clusters.router.stream_request import COLLECTIONLESS, StreamRequest
 from clusters.wire.pool import Pools
 
@@ -72,14 +72,9 @@ class ChangeStreams:
         """
         request = StreamRequest.of(command)
         sharded = request.collection != COLLECTIONLESS and await self._is_sharded(request.namespace)
-        opened: Opened = {}
-        try:
-            shards = await self._shards.now()
-            start = None if request.has_start else await self._start.fresh()
-            await open_on_shards(self._monitor, self._pools, shards, request, opened, start)
-        except BaseException:
-            self._spawn(self._discard([cursor for cursor, _batch in opened.values()]))
-            raise
+        shards = await self._shards.now()
+        start = None if request.has_start else await self._start.fresh()
+        opened = await self._opened(request, shards, start)
         cursor_id = random.getrandbits(62) + 1
         stream = self._streams[cursor_id] = Stream(request, opened, told_of_shards=sharded)
         self._rest(cursor_id, stream)
@@ -148,19 +143,26 @@ class ChangeStreams:
 
     async def _join(self, stream: Stream, shards: Mapping[str, str], start: Timestamp) -> None:
         """Cursors on shards that are new since the stream was opened."""
-        opened: Opened = {}
-        try:
-            await open_on_shards(self._monitor, self._pools, shards, stream.request, opened, start)
-        except BaseException:
-            self._spawn(self._discard([cursor for cursor, _batch in opened.values()]))
-            raise
+        opened = await self._opened(stream.request, shards, start)
         stream.join(opened)
         if stream.failure is not None:
             # Killed meanwhile, when these were not there yet.
             self._spawn(self._discard([cursor for cursor, _batch in opened.values()]))
             raise stream.failure
 
+    async def _opened(self, request: StreamRequest, shards: Mapping[str, str], start: Timestamp | None) -> Opened:
+        """A cursor on each of the shards; where one cannot be had, or the client goes, none is left."""
+        opening = open_on_shards(self._monitor, self._pools, shards, request, start)
+        try:
+            return await all_open(opening)
+        except BaseException:
+            self._spawn(self._give_up(opening))
+            raise
+
     # ending
+
+    async def _give_up(self, opening: Opening) -> None:
+        await self._discard(await to_be_discarded(opening))
 
     async def _finish(self, cursor_ids: Sequence[int]) -> None:
         streams = [stream for one in cursor_ids if (stream := self._streams.pop(one, None)) is not None]

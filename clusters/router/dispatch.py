@@ -33,9 +33,9 @@ from clusters.router.settings import SETTINGS, ClusterSettings
 from clusters.router.shard_map import ShardMap
 from clusters.router.sharding import Sharding
 from clusters.router.stats import Stats
-from clusters.router.status import KIND, Counts, Status
+from clusters.router.status import KIND, UNKNOWN, Counts, Status
 from clusters.router.straight import Straight
-from clusters.router.strict import misread
+from clusters.router.strict import Asked, misread, time_limit
 from clusters.router.writes import Writes
 from clusters.router.zones import Zones
 from clusters.wire.connection import CommandFailed
@@ -194,7 +194,7 @@ class Dispatch:
 
     async def _answer(self, client: Client, message: Message) -> bytes:
         command = message.command
-        self._counts.commands[command] += 1
+        self._counts.commands[command if self._does(command) else UNKNOWN] += 1
         if command in _HELLO:
             return await self._hello(client, message)
         if command == "whatsmyuri":
@@ -210,14 +210,21 @@ class Dispatch:
         in_document = self._documents.get(command)
         if in_document is None:
             raise refusals.unknown(command)
-        document = message.document()
+        document = Asked(message.document())
         wrong = misread(document)
         if wrong is not None:
             raise wrong
+        limit = time_limit(document)
         try:
-            return self._reply(await in_document(document), message)
-        except KeyError as error:
-            raise RouterError(40414, "Location40414", f"{command} needs the field {error}, which is missing") from error
+            async with asyncio.timeout(limit) as timeout:
+                return self._reply(await in_document(document), message)
+        except TimeoutError:
+            if timeout.expired():
+                raise RouterError(50, "MaxTimeMSExpired", "operation exceeded time limit") from None
+            raise
+
+    def _does(self, command: str) -> bool:
+        return command in self._documents or command in self._bytes or command in _HELLO or command == "whatsmyuri"
 
     def error(self, error: Exception, message: Message | None, request_id: int) -> bytes:
         document = error_document(error)

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import deque
+from typing import Final, TextIO
 
 import structlog
+
+RECENT: Final = 1024
+"""Lines that `getLog` gives, as many as a server's."""
+
+recent: Final[deque[str]] = deque(maxlen=RECENT)
+"""The last lines as they were written."""
+
+
+class _Writing(logging.StreamHandler[TextIO]):
+    def format(self, record: logging.LogRecord) -> str:
+        line = super().format(record)
+        recent.append(line)
+        return line
 
 
 def configure(level: str) -> None:
@@ -14,7 +29,7 @@ def configure(level: str) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Writing(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

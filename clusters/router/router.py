@@ -73,10 +73,11 @@ class Router:
             return await catalog.table(namespace) is not None
 
         self._streams = ChangeStreams(self._monitor, self._internal, members.shards, is_sharded, settings.idle_limits)
+        self._straight = Straight(self._host, self._passing)
         self._dispatch = Dispatch(
             members,
             self._passing,
-            Straight(self._host, self._passing),
+            self._straight,
             Writes(members, catalog),
             self._streams,
             Counting(members, catalog, self._host),
@@ -113,7 +114,7 @@ class Router:
         tasks = [task for client in list(self._clients) if (task := client.end()) is not None]
         try:
             async with asyncio.timeout(CLOSE_DEADLINE):
-                await asyncio.gather(self._reaper, *tasks, return_exceptions=True)
+                await asyncio.gather(self._reaper, self._straight.close(), *tasks, return_exceptions=True)
                 await self._streams.close()
         except TimeoutError:
             log.warning("closed without waiting for members that do not answer")

@@ -35,6 +35,9 @@ READS: Final = frozenset(
 SPOKEN: Final = frozenset((OP_MSG, OP_QUERY, OP_COMPRESSED))
 """OP_COMPRESSED only to be refused in words."""
 
+QUEUED: Final = 100
+"""Commands that a client may have sent ahead of their replies; beyond that nothing is read from it for the while."""
+
 _numbers = itertools.count(1)
 
 COMPRESSED: Final = RouterError(
@@ -89,6 +92,7 @@ class Client(asyncio.BufferedProtocol):
         self._buffer = bytearray()
         self._queue: deque[bytes] = deque()
         self._writable = True
+        self._reading = True
         self._transport: asyncio.Transport | None = None
         self._gone = False
         self._running: Running | None = None
@@ -112,6 +116,10 @@ class Client(asyncio.BufferedProtocol):
             self._refuse(error)
             return
         self._go_on()
+        if len(self._queue) > QUEUED and not self._gone:
+            assert self._transport is not None
+            self._reading = False
+            self._transport.pause_reading()
 
     def pause_writing(self) -> None:
         self._writable = False
@@ -173,6 +181,10 @@ class Client(asyncio.BufferedProtocol):
         """The next command, where none runs and the client takes its replies."""
         while self._queue and self.message is None and self._writable and not self._gone:
             self._begin(self._queue.popleft())
+        if not self._reading and len(self._queue) <= QUEUED and not self._gone:
+            assert self._transport is not None
+            self._reading = True
+            self._transport.resume_reading()
 
     def _begin(self, raw: bytes) -> None:
         _length, request_id, _response_to, op = HEADER.unpack_from(raw)

@@ -12,12 +12,15 @@ from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from clusters.router import log
 from clusters.router.errors import RouterError
 from clusters.router.members import COMMAND_DEADLINE, Members
 from clusters.router.router_host import RouterHost
 
 KIND: Final = "stand-in"
 PROCESS: Final = "mongofault stand-in router"
+UNKNOWN: Final = "<UNKNOWN>"
+"""Under which a server counts the commands whose names it does not know."""
 
 
 @dataclass(slots=True)
@@ -53,17 +56,16 @@ class Status:
         return dict(found["commands"])
 
     async def log_lines(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        """getLog: no warnings at start-up to tell; the log itself is a file beside the members'."""
+        """getLog: the end of `router.log`; no warnings at start-up to tell."""
         name = command["getLog"]
+        if not isinstance(name, str):
+            raise RouterError(14, "TypeMismatch", "Argument to getLog must be of type String")
         if name == "*":
             return {"names": ["global", "startupWarnings"], "ok": 1.0}
-        if name == "startupWarnings":
-            return {"totalLinesWritten": 0, "log": [], "ok": 1.0}
-        raise RouterError(
-            115,
-            "CommandNotSupported",
-            f"getLog of the stand-in router has startupWarnings, found {name!r}; read router.log",
-        )
+        lines = {"global": list(log.recent), "startupWarnings": []}.get(name)
+        if lines is None:
+            raise RouterError(96, "OperationFailed", f"No log named '{name}'")
+        return {"totalLinesWritten": len(lines), "log": lines, "ok": 1.0}
 
     async def parameters(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """getParameter, setParameter, connPoolStats: of the router host."""

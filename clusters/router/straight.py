@@ -40,13 +40,14 @@ class Straight:
     def __init__(self, host: RouterHost, passing: Passing) -> None:
         self._host = host
         self._passing = passing
+        self._finishing: set[asyncio.Task[None]] = set()
 
     def send(self, client: Client, message: Message) -> Exchange | None:
         """Sent, and the client gets the reply; None, and nothing was sent, where it has to go the long way."""
         known = FIELDS.get(message.command)
         if known is None or message.op != OP_MSG:
             return None
-        exchange = Exchange(self._host, self._passing, client, message)
+        exchange = Exchange(self._host, self._passing, self._finishing, client, message)
         try:
             if not known.issuperset(message.fields):
                 return None
@@ -59,15 +60,27 @@ class Straight:
             return None  # the long way finds it again, and says so
         return None if exchange.connection is None else exchange
 
+    async def close(self) -> None:
+        """Until every write is done that had to be sent again: nobody waits for the rest any more."""
+        await asyncio.gather(*self._finishing, return_exceptions=True)
+
 
 class Exchange:
     """One message at the router host, until its reply or its end."""
 
-    __slots__ = ("_client", "_host", "_message", "_passing", "_rest", "connection")
+    __slots__ = ("_client", "_finishing", "_host", "_message", "_passing", "_rest", "connection")
 
-    def __init__(self, host: RouterHost, passing: Passing, client: Client, message: Message) -> None:
+    def __init__(
+        self,
+        host: RouterHost,
+        passing: Passing,
+        finishing: set[asyncio.Task[None]],
+        client: Client,
+        message: Message,
+    ) -> None:
         self._host = host
         self._passing = passing
+        self._finishing = finishing
         self._client: Client | None = client
         self._message = message
         self.connection: Connection | None = None
@@ -81,6 +94,8 @@ class Exchange:
             self._passing.note(self._message, reply, ON_ROUTER_HOST)
             if unnumbered.left_out(self._message, reply):
                 self._rest = asyncio.create_task(self._finish(reply))
+                self._finishing.add(self._rest)
+                self._rest.add_done_callback(self._finishing.discard)
                 return
             answer = passed_on(reply)
         except Exception as error:

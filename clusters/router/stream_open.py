@@ -14,7 +14,7 @@ from bson.timestamp import Timestamp
 from clusters.router.errors import RESUMABLE, RouterError
 from clusters.router.members import FIND_DEADLINE, NOT_PRIMARY
 from clusters.router.monitor import Monitor
-from clusters.router.shard_cursor import Batch, ShardCursor
+from clusters.router.shard_cursor import KILL_DEADLINE, Batch, ShardCursor
 from clusters.router.stream_request import StreamRequest
 from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
 from clusters.wire.pool import Pools
@@ -26,31 +26,50 @@ _RETRIED = NOT_PRIMARY | {6, 7, 89, 9001}
 """Codes of an aggregate after which another member is tried (driver specification "Retryable Reads")."""
 
 Opened = dict[str, tuple[ShardCursor, Batch]]
+Opening = Mapping[str, asyncio.Task[tuple[ShardCursor, Batch]]]
 
 
-async def open_on_shards(
+def open_on_shards(
     monitor: Monitor,
     pools: Pools,
     shards: Mapping[str, str],
     request: StreamRequest,
-    opened: Opened,
     start: Timestamp | None,
-) -> None:
-    """Open a cursor on each shard (name -> set name) and put it into `opened`, which the caller must clear on failure.
+) -> Opening:
+    """Begin to open a cursor on each shard (name -> set name), at `start` if that is given, else where the client said.
 
-    They begin at `start` if that is given, else where the client said.
-    Raises RouterError or CommandFailed. Bounded only where no member is found or no handshake is answered: an
-    aggregate that a frozen member does not answer waits as it does behind a mongos.
+    Raises RouterError where there is no shard. What comes of it is `all_open`'s, or else `to_be_discarded`'s.
     """
     if not shards:
         raise RouterError(70, "ShardNotFound", "the cluster has no shards; add one with addShard")
     command = request.shard_command(start)
-    try:
-        async with asyncio.TaskGroup() as group:
-            for shard, set_name in shards.items():
-                group.create_task(_open(monitor, pools, shard, set_name, request, command, opened))
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from None
+    return {
+        shard: asyncio.create_task(_open(monitor, pools, shard, set_name, request, command))
+        for shard, set_name in shards.items()
+    }
+
+
+async def all_open(opening: Opening) -> Opened:
+    """Every shard's cursor. Raises the first RouterError or CommandFailed, and the other shards go on opening theirs.
+
+    Bounded only where no member is found or no handshake is answered: an aggregate that a frozen member does not answer
+    waits as it does behind a mongos.
+    """
+    done, _pending = await asyncio.wait(opening.values(), return_when=asyncio.FIRST_EXCEPTION)
+    for task in done:
+        task.result()
+    return {shard: task.result() for shard, task in opening.items()}
+
+
+async def to_be_discarded(opening: Opening) -> list[ShardCursor]:
+    """The cursors of an opening that was given up. A command is not cut off where it soon ends by itself: its member
+    would keep a cursor that nobody knows."""
+    tasks = opening.values()
+    _done, pending = await asyncio.wait(tasks, timeout=KILL_DEADLINE)
+    for task in pending:
+        task.cancel()
+    opened = await asyncio.gather(*tasks, return_exceptions=True)
+    return [one[0] for one in opened if not isinstance(one, BaseException)]
 
 
 def unreachable(monitor: Monitor, host: str, what: str, error: Exception) -> RouterError:
@@ -94,14 +113,12 @@ async def _open(
     set_name: str,
     request: StreamRequest,
     command: Mapping[str, Any],
-    opened: Opened,
-) -> None:
+) -> tuple[ShardCursor, Batch]:
     for attempt in range(1, OPEN_ATTEMPTS + 1):
         host = await monitor.select(set_name, request.read_preference, deadline=FIND_DEADLINE)
         try:
             namespace = (request.database, request.collection)
-            opened[shard] = await ShardCursor.open(pools, shard, host, namespace, command)
-            return
+            return await ShardCursor.open(pools, shard, host, namespace, command)
         except (ConnectionLost, DeadlinePassed) as error:
             lost = unreachable(monitor, host, "the aggregate of a change stream", error)
             if attempt == OPEN_ATTEMPTS:
@@ -109,3 +126,4 @@ async def _open(
         except CommandFailed as error:
             if error.code not in _RETRIED or attempt == OPEN_ATTEMPTS:
                 raise
+    raise AssertionError("the last attempt returns or raises")

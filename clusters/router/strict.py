@@ -31,7 +31,30 @@ _FIELDS: Final[Mapping[str, frozenset[str]]] = {
 }  # fmt: skip
 
 
+MAX_TIME_MS: Final = 2**31 - 1
+
+
+class Asked(dict[str, Any]):
+    """A command as a client sent it: a field that it lacks is the client's fault, and told as a server tells it."""
+
+    def __missing__(self, field: str) -> Any:
+        why = f"BSON field '{next(iter(self))}.{field}' is missing but a required field"
+        raise RouterError(40414, "Location40414", why)
+
+
 _ON_ADMIN: Final = frozenset(("getParameter", "listDatabases", "setParameter"))
+
+
+def time_limit(command: Mapping[str, Any]) -> float | None:
+    """Seconds that a command may take (maxTimeMS), None without a limit. Raises RouterError as a server refuses it."""
+    value = command.get("maxTimeMS", 0)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RouterError(2, "BadValue", "maxTimeMS must be a number")
+    if not 0 <= value <= MAX_TIME_MS:
+        raise RouterError(2, "BadValue", f"{int(value)} value for maxTimeMS is out of range [0, {MAX_TIME_MS}]")
+    if value != int(value):
+        raise RouterError(2, "BadValue", "maxTimeMS has non-integral value")
+    return value / 1000 if value else None
 
 
 def misread(command: Mapping[str, Any]) -> RouterError | None:

@@ -52,8 +52,8 @@ EXPECTED: Final[dict[str, Any]] = {
     "watchDatabase": lambda it: it["operationType"] == "update" and "fullDocument" not in it,
     "watchCluster": lambda it: it["operationType"] == "update" and it["fullDocument"]["region"] == -1,
     "explain": "SINGLE_SHARD",
-    "explainAggregate": ["shard0", "shard1"],
-    "dbStats": [1, 5],
+    "explainAggregate": lambda it: sorted(it) == ["shard0", "shard1"],
+    "dbStats": [2, 5],  # a mongos too adds up what each shard counts
     "dataSize": [True, True, True],
     "validate": True,
     "balancer": [False, "off"],

@@ -54,6 +54,11 @@ class Fault(Protocol):
     options: ClassVar[type[Options]]
     spares_health: ClassVar[bool]
     """Whether the target goes on answering hello and heartbeats, so that nobody takes it for broken."""
+    needs: ClassVar[str]
+    """What it can be aimed at, as in `a secondary`."""
+    proven_by: ClassVar[str]
+    """What shows that it acts, other than the reply to the command that began it."""
+    healed_by: ClassVar[str]
     target: Member
 
     def __init__(self, site: Site, options: Any = ...) -> None:

@@ -29,6 +29,9 @@ class Freeze:
     name: ClassVar[str] = "freeze"
     options: ClassVar[type[Options]] = Options
     spares_health: ClassVar[bool] = False
+    needs: ClassVar[str] = "a member that is a process of this machine"
+    proven_by: ClassVar[str] = "process state T, as the kernel says"
+    healed_by: ClassVar[str] = "SIGCONT, and the state is T no more"
 
     def __init__(self, site: Site, options: Any = None) -> None:
         self.target = site.target

@@ -58,6 +58,9 @@ class PauseReplication:
     name: ClassVar[str] = "pause-replication"
     options: ClassVar[type[Options]] = PauseOptions
     spares_health: ClassVar[bool] = True
+    needs: ClassVar[str] = "a secondary; with enableTestCommands=1 but for fsyncLock"
+    proven_by: ClassVar[str] = "a lag that grows, as the primary sees it, and the server's own word of the means"
+    healed_by: ClassVar[str] = "the fail point off or fsyncUnlock, and seen to be off"
 
     def __init__(self, site: Site, options: Any = None) -> None:
         how = (options or PauseOptions()).how

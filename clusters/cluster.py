@@ -36,6 +36,10 @@ class Cluster(Protocol):
     server: ServerInfo
 
     @property
+    def router_process(self) -> Member | None:
+        """The router as a target, where it is a process of ours."""
+
+    @property
     def members(self) -> Mapping[str, Member]: ...
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:

@@ -22,8 +22,8 @@ from clusters.guard import (
     survey,
 )
 from clusters.local import LocalCluster, OwnCluster, take_down, uri_of
-from clusters.member import LocalMember, LocalProcess
-from clusters.topology import Topology
+from clusters.member import LocalMember
+from clusters.topology import ROUTER, Topology
 
 FILE = "cluster.json"
 
@@ -126,9 +126,7 @@ def load(name: str) -> LocalCluster:
     if "router" in record.processes:
         saved = record.processes["router"]
         assert record.router is not None
-        router = LocalProcess(
-            "router", record.router, saved.command, Path(saved.log), saved.token, process=saved.process
-        )
+        router = LocalMember(ROUTER, record.router, saved.command, Path(saved.log), saved.token, process=saved.process)
     return LocalCluster(
         record.name,
         record.topology,

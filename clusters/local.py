@@ -36,7 +36,7 @@ from clusters.guard import (
 from clusters.guard.undo import Undo
 from clusters.liveness import while_all_live
 from clusters.member import LocalMember, LocalProcess, reap
-from clusters.topology import MemberSpec, Topology
+from clusters.topology import ROUTER, MemberSpec, Topology
 from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
 
 READY_DEADLINE = 120.0
@@ -56,7 +56,7 @@ class LocalCluster:
         topology: Topology,
         *,
         members: Sequence[LocalMember],
-        router_process: LocalProcess | None,
+        router_process: LocalMember | None,
         router: str | None,
         server: ServerInfo,
         directory: Path,
@@ -271,7 +271,7 @@ class _Attempt:
             at_first=commandline.with_fail_points(fail_points),
         )
 
-    def _router(self, directory: Path) -> LocalProcess:
+    def _router(self, directory: Path) -> LocalMember:
         config = shaping.connection_string(self.topology, self.hosts)
         log = directory / "router.log"
         if self.mongos is not None:
@@ -282,7 +282,7 @@ class _Attempt:
             command = commandline.stand_in(
                 port=self.router_port, config=config, router_host=router_host, seed=self.seed
             )
-        return LocalProcess("router", f"127.0.0.1:{self.router_port}", command, log, new_token())
+        return LocalMember(ROUTER, f"127.0.0.1:{self.router_port}", command, log, new_token())
 
     def _spawn(self, processes: Sequence[LocalProcess]) -> None:
         """Spawn all, between two writes of the ledger: the tokens before, who they are after."""

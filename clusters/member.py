@@ -187,7 +187,7 @@ class LocalProcess:
 
 
 class LocalMember(LocalProcess):
-    """A mongod on this machine."""
+    """A mongod on this machine, or the router, which is asked and broken in the same ways."""
 
     def __init__(self, spec: MemberSpec, host: str, command: list[str], log: Path, token: str, **more: Any) -> None:
         super().__init__(spec.name, host, command, log, token, **more)

@@ -22,6 +22,8 @@ class Role(StrEnum):
     REPLICA_SET = "replica-set"
     ROUTER_HOST = "router-host"
     """The mongod in whose process the stand-in router runs its `cluster*` commands; owns no chunk."""
+    ROUTER = "router"
+    """The router itself, which is in no set and no member; a target as they are."""
 
     @property
     def holds_data(self) -> bool:
@@ -41,6 +43,10 @@ class MemberSpec:
     tags: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
     """`setParameter` values of this member alone, over those of the topology."""
+
+
+ROUTER = MemberSpec("router", "", Role.ROUTER)
+"""The router's process, for those to whom it is a target like a member."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import typer
 
 from clusters.errors import ClusterError, Refused
 from harness import exits
-from harness.commands import clusters, runs, tools
+from harness.commands import clusters, faults, runs, tools
 from harness.history import HistoryError
 from harness.interrupts import Interrupted, handled
 from harness.output import complain, say
@@ -42,6 +42,8 @@ def _options(
 app.add_typer(runs.app, name="run")
 app.command("check")(runs.check)
 app.command("list")(tools.list_)
+app.command("faults")(faults.list_faults)
+app.command("fault")(faults.fault)
 app.command("up")(clusters.up)
 app.command("status")(clusters.status)
 app.command("exec", context_settings={"allow_interspersed_args": False})(clusters.exec_)

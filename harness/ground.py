@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from pymongo.errors import PyMongoError
@@ -41,22 +41,36 @@ async def own_ground(topology: Topology, name: str, *, seed: int, down: Callable
         await own.down()
 
 
-@asynccontextmanager
-async def kept_ground(
+def kept_ground(
     kept_name: str, name: str, scenario: Scenario, started: Callable[[Topology, ServerInfo], None]
-) -> AsyncIterator[Ground]:
+) -> AbstractAsyncContextManager[Ground]:
     """A kept cluster, held for this run alone; `started` is called once it is known to be ours and to suit.
 
     Raises Refused: in use, not ours, or the scenario says why it does not suit.
+    """
+
+    def suits(cluster: LocalCluster) -> None:
+        unsuited = scenario.suits(cluster)
+        if unsuited is not None:
+            raise Refused(f"{scenario.name} on {cluster.name}: {unsuited}")
+        started(cluster.topology, cluster.server)
+
+    return held_ground(kept_name, name, suits)
+
+
+@asynccontextmanager
+async def held_ground(
+    kept_name: str, name: str, suits: Callable[[LocalCluster], None] = lambda _cluster: None
+) -> AsyncIterator[Ground]:
+    """A kept cluster, held under `name`; `suits` is called once it is known to be ours, and may refuse it.
+
+    Raises Refused: in use, or not ours.
     """
     held = kept.hold(kept_name)
     try:
         cluster = kept.load(kept_name)
         await _check_owned(cluster)
-        unsuited = scenario.suits(cluster)
-        if unsuited is not None:
-            raise Refused(f"{scenario.name} on {cluster.name}: {unsuited}")
-        started(cluster.topology, cluster.server)
+        suits(cluster)
         ledger, guardian = local.open_ledger(name, on=held)
         try:
             yield Ground(cluster, ledger, guardian)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from aftermath import Place
+from aftermath import Place, wait_for
 from harness import exits
 
 pytestmark = pytest.mark.live
@@ -150,3 +151,50 @@ def test_a_run_on_a_kept_cluster_leaves_it_as_it_was(mine: dict[str, Any], place
     with MongoClient[dict[str, Any]](mine["uri"]) as client:
         assert [name for name in client.list_database_names() if name.startswith("mongofault_")] == []
     assert [ledger.name for ledger in (place.root / "state/ledgers").iterdir()] == ["mine"]
+
+
+FAULT = ("fault", "freeze", "--cluster", "mine", "--on")
+
+
+@pytest.mark.parametrize("spec", ["shard1/secondary", "router", "shard0/minority,shard1/minority"])
+def test_a_fault_by_hand_is_proven_held_healed_and_recovered_from(
+    mine: dict[str, Any], place: Place, spec: str
+) -> None:
+    done = place.run(*FAULT, spec, "--hold", "1s", "--seed", "7", "--json")
+    assert done.returncode == exits.AS_EXPECTED, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    again = json.loads(place.run(*FAULT, spec, "--hold", "100ms", "--seed", "7", "--json").stdout)
+    assert [one["target"] for one in told["blows"]] == [one["target"] for one in again["blows"]]
+    assert len(told["blows"]) == 1 + spec.count(",")
+    for one in told["blows"]:
+        assert one["evidence"]["fields"]["state"] == "T"
+        assert one["healed"] - one["proven"] >= 1
+        assert told["recovered"] >= one["healed"]
+        assert (one["lost"], one["problem"]) == (None, None)
+    assert set(place.processes().values()) <= {"S", "R", "D"}
+    assert [ledger.name for ledger in (place.root / "state/ledgers").iterdir()] == ["mine"]
+
+
+def test_a_fault_by_hand_acts_while_it_is_held_and_is_healed_by_ctrl_c(mine: dict[str, Any], place: Place) -> None:
+    process = place.start(*FAULT, "shard0/secondary", "--hold", "60s")
+    wait_for(["held for 60 s"], process, 30)
+    assert list(place.processes().values()).count("T") == 1
+    process.send_signal(signal.SIGINT)
+    out, _err = process.communicate(timeout=30)
+    assert process.returncode == exits.INTERRUPTED
+    assert "healed at" in out
+    assert "T" not in place.processes().values()
+    assert [ledger.name for ledger in (place.root / "state/ledgers").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [("shard9", "found 'shard9', expected a node"), ("tag:zone=nowhere", "means no member of this cluster")],
+)
+def test_a_fault_by_hand_on_nobody_is_refused_in_one_line(
+    mine: dict[str, Any], place: Place, spec: str, said: str
+) -> None:
+    done = place.run(*FAULT, spec)
+    assert done.returncode == exits.REFUSED
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -13,12 +13,12 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 import faults
-from clusters.cluster import Cluster, ServerInfo, primary_of
+from clusters.cluster import Cluster, ServerInfo
 from clusters.member import Member
 from clusters.topology import MAX_VOTERS, Role, Settings, Topology, sharded_cluster
 from faults import nodespec
 from faults.options import parse as parse_options
-from harness import stage
+from harness import nodes, stage
 from harness.drivers.clients import parse_driver_options
 from harness.drivers.streams import StreamPlan
 from harness.drivers.writers import Document
@@ -80,7 +80,7 @@ class StallParameters(Parameters):
             raise ValueError(f"--members {self.members}: {TOO_SMALL}")
         parse_driver_options(self.driver_option)
         if self.target != "tag" and self.cluster is None:
-            _resolve(self.target, _planned(sharded_cluster(self.shards, self.members)), random.Random(self.seed))
+            _resolve(self.target, nodes.planned(sharded_cluster(self.shards, self.members)), random.Random(self.seed))
         for one in self.expect:
             if one not in OUTCOMES:
                 raise ValueError(f"--expect {one}: expected one of {', '.join(OUTCOMES)}")
@@ -176,7 +176,7 @@ class UpdateLookupStall:
     async def target(self, cluster: Cluster) -> Member:
         if self.parameters.target == "tag":
             return cluster.members[cluster.topology.shards[0].members[2].name]
-        return cluster.members[_resolve(self.parameters.target, await node_states(cluster), self._random)]
+        return cluster.members[_resolve(self.parameters.target, await nodes.as_they_are(cluster), self._random)]
 
     @property
     def _dials_fail(self) -> bool:
@@ -192,32 +192,9 @@ class UpdateLookupStall:
         return True
 
 
-def _resolve(spec: str, nodes: Sequence[nodespec.NodeState], source: random.Random) -> str:
-    """One member; a plain `secondary` or `primary` is that of the first shard, which every stream waits for."""
+def _resolve(spec: str, states: Sequence[nodespec.NodeState], source: random.Random) -> str:
+    """One member, for no lookup goes to the router. A plain `secondary` or `primary` is that of the first shard, which
+    every stream waits for."""
     if spec in ("primary", "secondary", "one"):
-        spec = f"{next(node.set_name for node in nodes if node.role is Role.SHARD)}/{spec}"
-    return nodespec.resolve(spec, nodes, source)[0]
-
-
-def _planned(topology: Topology) -> list[nodespec.NodeState]:
-    """Every member, as node specs will see it once the cluster is up."""
-    return [
-        nodespec.NodeState(member.name, one.name, member.role, index == 0, member.tags)
-        for one in topology.sets()
-        for index, member in enumerate(one.members)
-    ]
-
-
-async def node_states(cluster: Cluster) -> list[nodespec.NodeState]:
-    """Every member, as node specs see it now."""
-    primaries = {(await primary_of(cluster, one.name)).name for one in cluster.topology.sets()}
-    return [
-        nodespec.NodeState(
-            member.name,
-            member.spec.set_name,
-            member.spec.role,
-            member.name in primaries,
-            member.spec.tags,
-        )
-        for member in cluster.members.values()
-    ]
+        spec = f"{next(one.set_name for one in states if one.role is Role.SHARD)}/{spec}"
+    return nodespec.resolve(spec, [one for one in states if one.role is not Role.ROUTER], source)[0]

@@ -1,0 +1,174 @@
+"""One fault on a kept cluster, by hand: aimed, proven, held, healed, recovered from; told as it goes.
+
+No load, no history, no verdict on the cluster: whoever asks for it looks at the cluster with tools of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import faults
+from clusters.errors import ClusterError, Refused
+from faults.base import Fault, Injection, Site, Unproven
+from faults.nodespec import resolve
+from faults.options import Options
+from faults.options import parse as parse_options
+from harness import nodes, stage
+from harness.ground import Ground, held_ground
+
+PROOF_INTERVAL = 0.1
+"""Seconds between two looks at a fault while it is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked for. `hold` in seconds; `options` as NAME=VALUE."""
+
+    fault: str
+    on: str
+    hold: float
+    options: Sequence[str] = ()
+    namespace: str | None = None
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Blow:
+    """The fault on one target, as it came out; times in seconds since the first was aimed, None: it did not happen."""
+
+    target: str
+    opened: float | None = None
+    proven: float | None = None
+    evidence: dict[str, Any] | None = None
+    lost: float | None = None
+    """When it was found to act no more, while it was to be held."""
+    healed: float | None = None
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """`recovered` in seconds; None: the cluster did not come back whole, and `problem` says how."""
+
+    wish: Wish
+    blows: list[Blow] = field(default_factory=list)
+    recovered: float | None = None
+    problem: str | None = None
+
+    @property
+    def as_it_should(self) -> bool:
+        return self.recovered is not None and all(
+            one.proven is not None and one.lost is None and one.healed is not None for one in self.blows
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """JSON-able."""
+        return asdict(self)
+
+
+async def strike(kept_name: str, wish: Wish, say: Callable[[str], None]) -> Outcome:
+    """Do it on the kept cluster of that name. Raises Refused where nothing was broken.
+
+    A cancelled caller finds everything healed.
+    """
+    kind = faults.by_name(wish.fault)
+    options = parse_options(kind.name, kind.options, wish.options)
+    async with held_ground(kept_name, f"fault-{secrets.token_hex(3)}") as ground:
+        aimed = await _aimed(ground, wish, kind, options)
+        outcome = Outcome(wish, [Blow(one.fault.target.name) for one in aimed])
+        course = _Course(wish, aimed, outcome, say)
+        try:
+            await course.broken()
+        finally:
+            await asyncio.shield(asyncio.create_task(course.healed()))
+        await course.recovered(ground)
+        return outcome
+
+
+async def _aimed(ground: Ground, wish: Wish, kind: type[Fault], options: Options) -> list[Injection]:
+    """The fault for each target. Raises Refused where one of them cannot bear it: then none is broken."""
+    names = resolve(wish.on, await nodes.as_they_are(ground.cluster), random.Random(wish.seed))
+    aimed = []
+    for name in names:
+        fault = kind(Site(ground.cluster, nodes.node(ground.cluster, name), wish.namespace), options)
+        unavailable = await fault.available()
+        if unavailable is not None:
+            raise Refused(f"{kind.name} on {name}: {unavailable}")
+        aimed.append(Injection(fault, ground.ledger, guarded=ground.guardian.alive))
+    return aimed
+
+
+class _Course:
+    """The way of one blow, or of several at once."""
+
+    def __init__(self, wish: Wish, aimed: list[Injection], outcome: Outcome, say: Callable[[str], None]) -> None:
+        self._wish, self._aimed, self._outcome, self._say = wish, aimed, outcome, say
+        self._began = time.monotonic()
+
+    def _now(self) -> float:
+        return round(time.monotonic() - self._began, 3)
+
+    async def broken(self) -> None:
+        """Injected, and held if all of it is proven."""
+        proven = await asyncio.gather(
+            *(self._inject(one, blow) for one, blow in zip(self._aimed, self._outcome.blows, strict=True))
+        )
+        if all(proven):
+            self._say(f"held for {self._wish.hold:g} s")
+            await self._held()
+
+    async def healed(self) -> None:
+        await asyncio.gather(
+            *(self._heal(one, blow) for one, blow in zip(self._aimed, self._outcome.blows, strict=True))
+        )
+
+    async def recovered(self, ground: Ground) -> None:
+        began = time.monotonic()
+        try:
+            await stage.recovered(ground.cluster)
+        except ClusterError as error:
+            self._outcome.problem = f"not recovered: {error}"
+            self._say(self._outcome.problem)
+            return
+        self._outcome.recovered = self._now()
+        self._say(f"recovered after {time.monotonic() - began:.1f} s: primaries writable, all members caught up")
+
+    async def _inject(self, injection: Injection, blow: Blow) -> bool:
+        blow.opened = self._now()
+        try:
+            evidence = await injection.inject()
+        except Unproven as error:
+            blow.problem = str(error)
+            self._say(f"{self._wish.fault} on {blow.target}: not proven: {error}")
+            return False
+        blow.proven, blow.evidence = self._now(), asdict(evidence)
+        self._say(f"{self._wish.fault} on {blow.target}: proven at {blow.proven:g} s: {evidence.statement}")
+        return True
+
+    async def _held(self) -> None:
+        end = time.monotonic() + self._wish.hold
+        while (left := end - time.monotonic()) > 0:
+            for injection, blow in zip(self._aimed, self._outcome.blows, strict=True):
+                if blow.lost is None and not await injection.fault.active():
+                    blow.lost = self._now()
+                    blow.problem = f"acts no more {blow.lost:g} s after it began, before it was healed"
+                    self._say(f"{self._wish.fault} on {blow.target}: {blow.problem}")
+            await asyncio.sleep(min(left, PROOF_INTERVAL))
+
+    async def _heal(self, injection: Injection, blow: Blow) -> None:
+        if blow.opened is None:
+            return
+        try:
+            await injection.heal()
+        except ClusterError as error:
+            blow.problem = f"NOT HEALED: {error}"
+            self._say(f"{self._wish.fault} on {blow.target}: {blow.problem}")
+            return
+        blow.healed = self._now()
+        self._say(f"{self._wish.fault} on {blow.target}: healed at {blow.healed:g} s")

@@ -59,6 +59,8 @@ class Fault(Protocol):
     proven_by: ClassVar[str]
     """What shows that it acts, other than the reply to the command that began it."""
     healed_by: ClassVar[str]
+    aim: ClassVar[str]
+    """The node spec, within a set, of what it is aimed at where nobody says more."""
     target: Member
 
     def __init__(self, site: Site, options: Any = ...) -> None:

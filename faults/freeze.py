@@ -32,6 +32,7 @@ class Freeze:
     needs: ClassVar[str] = "a member that is a process of this machine"
     proven_by: ClassVar[str] = "process state T, as the kernel says"
     healed_by: ClassVar[str] = "SIGCONT, and the state is T no more"
+    aim: ClassVar[str] = "any"
 
     def __init__(self, site: Site, options: Any = None) -> None:
         self.target = site.target

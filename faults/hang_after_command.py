@@ -38,6 +38,7 @@ class HangAfterCommand:
     needs: ClassVar[str] = "a member that runs with enableTestCommands=1"
     proven_by: ClassVar[str] = "an aggregate of our own that gets no answer, and the fail point's count"
     healed_by: ClassVar[str] = "the fail point off, and seen to be off"
+    aim: ClassVar[str] = "any"
 
     def __init__(self, site: Site, options: Any = None) -> None:
         self.target = site.target

@@ -61,6 +61,7 @@ class PauseReplication:
     needs: ClassVar[str] = "a secondary; with enableTestCommands=1 but for fsyncLock"
     proven_by: ClassVar[str] = "a lag that grows, as the primary sees it, and the server's own word of the means"
     healed_by: ClassVar[str] = "the fail point off or fsyncUnlock, and seen to be off"
+    aim: ClassVar[str] = "secondary"
 
     def __init__(self, site: Site, options: Any = None) -> None:
         how = (options or PauseOptions()).how

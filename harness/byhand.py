@@ -14,16 +14,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import faults
-from clusters.errors import ClusterError, Refused
-from faults.base import Fault, Injection, Site, Unproven
+from clusters.errors import ClusterError
+from faults.base import Injection, Unproven
 from faults.nodespec import resolve
-from faults.options import Options
 from faults.options import parse as parse_options
 from harness import nodes, stage
 from harness.ground import Ground, held_ground
-
-PROOF_INTERVAL = 0.1
-"""Seconds between two looks at a fault while it is held."""
+from harness.holding import PROOF_INTERVAL, aim
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +75,9 @@ async def strike(kept_name: str, wish: Wish, say: Callable[[str], None]) -> Outc
     A cancelled caller finds everything healed.
     """
     kind = faults.by_name(wish.fault)
-    options = parse_options(kind.name, kind.options, wish.options)
+    parse_options(kind.name, kind.options, wish.options)  # refused before anything is looked at
     async with held_ground(kept_name, f"fault-{secrets.token_hex(3)}") as ground:
-        aimed = await _aimed(ground, wish, kind, options)
+        aimed = await _aimed(ground, wish)
         outcome = Outcome(wish, [Blow(one.fault.target.name) for one in aimed])
         course = _Course(wish, aimed, outcome, say)
         try:
@@ -91,17 +88,11 @@ async def strike(kept_name: str, wish: Wish, say: Callable[[str], None]) -> Outc
         return outcome
 
 
-async def _aimed(ground: Ground, wish: Wish, kind: type[Fault], options: Options) -> list[Injection]:
+async def _aimed(ground: Ground, wish: Wish) -> list[Injection]:
     """The fault for each target. Raises Refused where one of them cannot bear it: then none is broken."""
     names = resolve(wish.on, await nodes.as_they_are(ground.cluster), random.Random(wish.seed))
-    aimed = []
-    for name in names:
-        fault = kind(Site(ground.cluster, nodes.node(ground.cluster, name), wish.namespace), options)
-        unavailable = await fault.available()
-        if unavailable is not None:
-            raise Refused(f"{kind.name} on {name}: {unavailable}")
-        aimed.append(Injection(fault, ground.ledger, guarded=ground.guardian.alive))
-    return aimed
+    targets = [nodes.node(ground.cluster, name) for name in names]
+    return [await aim(ground, target, wish.fault, wish.options, wish.namespace) for target in targets]
 
 
 class _Course:

@@ -12,7 +12,7 @@ import typer
 
 from clusters.errors import ClusterError, Refused
 from harness import exits
-from harness.commands import clusters, faults, runs, tools
+from harness.commands import chaos, clusters, faults, runs, tools
 from harness.history import HistoryError
 from harness.interrupts import Interrupted, handled
 from harness.output import complain, say
@@ -40,6 +40,7 @@ def _options(
 
 
 app.add_typer(runs.app, name="run")
+app.command("chaos")(chaos.chaos)
 app.command("check")(runs.check)
 app.command("list")(tools.list_)
 app.command("faults")(faults.list_faults)

@@ -45,9 +45,13 @@ fault.opened     fault, options ["name=value"], target, id, spares_health (bool:
 fault.proven     id, evidence {..}
 fault.unproven   id, reason               also if a proof is lost later: the fault did not act throughout
 fault.healed     id
+fault.not_healed id, reason               its undo record stays in the ledger
+fault.skipped    id, fault, on, reason    planned, and not tried: its target could not bear it then
 fault.recovered  id, seconds
 release          what: tags moved back | member killed | op killed | streams move | streams still silent |
                  member started; fields free; what was done from the phase release on, and what came of it
+schedule         faults [{number, at, hold, fault, on, options}]: what a chaos run is to do, and can be done again
+census           documents [[key, seq]]: the collection at the end, read from the majority
 cluster          what, fields free: e.g. tags moved, member up, primary changed
 traffic          fields free: totals at the end of a phase
 """

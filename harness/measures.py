@@ -23,3 +23,8 @@ OVERDUE: Final = 1.0
 def overdue(seconds: float, max_time_ms: int | None) -> float:
     """Seconds that a getMore has run past its maxTimeMS, negative before it."""
     return seconds - (max_time_ms or DEFAULT_AWAIT_MS) / 1000
+
+
+SOUND: Final = "sound"
+UNSOUND: Final = "unsound"
+"""Outcomes of a run that asks what is left after all its faults, and not how each stream fared meanwhile."""

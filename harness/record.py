@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from clusters.errors import Refused
 from harness import result
@@ -50,6 +50,16 @@ class Record:
 
     def recorder(self) -> Recorder:
         return Recorder(self.path / HISTORY)
+
+    def chaos(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The parameters and the schedule of a stored chaos run. Raises Refused where it is none, HistoryError."""
+        parameters: dict[str, Any] = {}
+        for event in read(self.path / HISTORY):
+            if event.kind == "run.started":
+                parameters = event["parameters"]
+            elif event.kind == "schedule":
+                return parameters, event["faults"]
+        raise Refused(f"{self.path} holds no schedule of faults: it is no record of a chaos run, or of one cut short")
 
     def judge(self) -> result.Result:
         """Findings and verdict of the stored history. Raises HistoryError."""

@@ -9,49 +9,43 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import shutil
-import time
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from pymongo.errors import PyMongoError
 
-import faults
 from clusters import local
 from clusters.cluster import ServerInfo, of_set
 from clusters.errors import ClusterError, Refused
 from clusters.guard import Reconfigure, RunCommand
 from clusters.liveness import while_all_live
-from clusters.member import Member
 from clusters.topology import Topology
 from clusters.wire.connection import CommandFailed, ConnectionLost
-from faults.base import Injection, Site, Unproven
-from faults.options import parse as parse_options
-from harness import releases, selection, stage
+from harness import selection, stage
 from harness.drivers.clients import driver_versions
 from harness.drivers.streams import Streams, StreamsNotOpen
-from harness.drivers.writers import Writer, WriterPlan
+from harness.drivers.writers import WriterPlan, Writers
 from harness.ground import Ground, kept_ground, own_ground, processes
 from harness.history import COMPLETED, INTERRUPTED, RUN_FAILED, Recorder
+from harness.holding import Holding
 from harness.interrupts import Interrupted, interruptible
 from harness.record import Record
 from harness.report.live import View
 from harness.result import Result
-from harness.scenarios.base import Load, Scenario
+from harness.scenarios.base import Load, OneFault, Scenario
+from harness.storm import Storm
 from harness.traffic import Traffic, delivering, written
 from harness.watchers import WatchedMember, Watchers
 
 SOURCE: Final = "run"
-FAULT_ID: Final = "f1"
 OPEN_DEADLINE = 60.0
 CAUGHT_UP_DEADLINE = 90.0
 EVENTS_BEFORE_BREAK = 4
 """Events each stream must have delivered before anything is moved or broken."""
 WRITES_BEFORE_BREAK = 10
 """Acknowledged writes on each shard before the break: fewer prove nothing."""
-PROOF_INTERVAL = 0.1
-"""Seconds between two looks at the fault while it is held."""
 AFTERGLOW = 2.0
 """Seconds of traffic after recovery: a stream that moves again shows it on new events, not on the backlog alone."""
 
@@ -187,26 +181,25 @@ class _Course:
         streams = Streams(self._recorder, load.streams)
         await streams.start(deadline=OPEN_DEADLINE)
         stack.push_async_callback(streams.stop)
-        writer = await self._writing(load, stack)
-        if writer is not None:
+        writers = await self._writing(load, stack)
+        if writers is not None:
             await delivering(streams, EVENTS_BEFORE_BREAK)
-            await written(writer, WRITES_BEFORE_BREAK)
-        await self._settled(ground, streams, writer)
-        target = await self._scenario.target(cluster) if self._parameters.fault != "none" else None
-        if target is not None and await self._scenario.cool(cluster, target) and writer is not None:
-            await delivering(streams, 1)
-        await self._broken(ground, target, Traffic(load.namespace, streams, writer, watchers))
+            await written(writers, WRITES_BEFORE_BREAK)
+        await self._settled(ground, streams)
+        traffic = Traffic(load.namespace, streams, writers, watchers)
+        await self._broken(ground, traffic)
+        await self._closed(ground, traffic)
 
-    async def _writing(self, load: Load, stack: AsyncExitStack) -> Writer | None:
+    async def _writing(self, load: Load, stack: AsyncExitStack) -> Writers | None:
         if not self._parameters.traffic:
             return None
         plan = WriterPlan(
             load.streams.uri, load.namespace, self._run, load.documents, load.rate, driver=load.streams.driver
         )
-        writer = Writer(self._recorder, plan)
-        await writer.start()
-        stack.push_async_callback(writer.stop)
-        return writer
+        writers = Writers(self._recorder, plan, load.writers)
+        await writers.start()
+        stack.push_async_callback(writers.stop)
+        return writers
 
     async def _tagged(self, ground: Ground, tags: stage.Tags) -> None:
         """Give members their tags. A kept cluster gets its own back with the healing, as from its ledger."""
@@ -225,7 +218,7 @@ class _Course:
                 ground.ledger.open(undo, "fault", f"round trips on {undo.host}")
         await selection.even(ground.cluster)
 
-    async def _settled(self, ground: Ground, streams: Streams, writer: Writer | None) -> None:
+    async def _settled(self, ground: Ground, streams: Streams) -> None:
         self._phase("settle")
         if self._scenario.selects_by_latency(ground.cluster.server):
             for one in await selection.settled(ground.cluster, self._run):
@@ -239,92 +232,37 @@ class _Course:
         await stage.set_tags(ground.cluster, moved)
         self._recorder.record("cluster", SOURCE, what="tags moved", tags=dict(moved))
         await stage.tags_seen(ground.cluster, ground.cluster.members[next(iter(moved))], moved)
-        if writer is not None:
+        if self._parameters.traffic:
             await delivering(streams, EVENTS_BEFORE_BREAK)
 
-    # break, hold, release, recover
+    # break, recover, check
 
-    async def _broken(self, ground: Ground, target: Member | None, traffic: Traffic) -> None:
-        injection = await self._injection(ground, target, traffic)
-        hold = self._hold(ground, target, traffic)
-        self._phase("break")
-        try:
-            if injection is not None:
-                self._recorder.record(
-                    "fault.opened",
-                    SOURCE,
-                    fault=injection.fault.name,
-                    options=self._parameters.fault_option,
-                    target=injection.fault.target.name,
-                    id=FAULT_ID,
-                    spares_health=injection.fault.spares_health,
-                )
-                try:
-                    evidence = await injection.inject()
-                except Unproven as error:
-                    self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason=str(error))
-                    raise
-                self._recorder.record("fault.proven", SOURCE, id=FAULT_ID, evidence=dataclasses.asdict(evidence))
-            self._phase("hold", self._parameters.hold)
-            await self._held(injection)
-            self._phase("release")
-            if hold is not None:
-                await releases.freed(hold)
-        finally:
-            try:
-                if injection is not None:
-                    await injection.heal()
-                    self._recorder.record("fault.healed", SOURCE, id=FAULT_ID)
-            finally:
-                if hold is not None:
-                    await releases.restored(hold)
+    async def _broken(self, ground: Ground, traffic: Traffic) -> None:
+        """Everything that is broken is healed afterwards; recovered from is what could be healed."""
+        schedule = self._scenario.schedule(ground.cluster.topology)
+        if schedule is None:
+            holding = Holding(cast(OneFault, self._scenario), self._recorder, self._run, self._phase)
+            healed = await holding.through(ground, traffic)
+        else:
+            seed = self._parameters.seed
+            healed = await Storm(schedule, seed, self._recorder, self._phase).through(ground, traffic)
         healed_at = self._recorder.now()
         self._phase("recover")
+        if not all(healed.values()):
+            return  # What is still broken keeps its set from being whole; the record says so.
         await stage.recovered(ground.cluster)
-        if injection is not None:
-            seconds = round((self._recorder.now() - healed_at) / 1e9, 3)
-            self._recorder.record("fault.recovered", SOURCE, id=FAULT_ID, seconds=seconds)
-        if traffic.writer is not None:
+        seconds = round((self._recorder.now() - healed_at) / 1e9, 3)
+        for one in healed:
+            self._recorder.record("fault.recovered", SOURCE, id=one, seconds=seconds)
+
+    async def _closed(self, ground: Ground, traffic: Traffic) -> None:
+        """The writing ends, the streams catch up, the documents are counted."""
+        if traffic.writers is not None:
             await asyncio.sleep(AFTERGLOW)
-            await traffic.writer.stop()
-            self._recorder.record("traffic", SOURCE, **dataclasses.asdict(traffic.writer.counters))
+            await traffic.writers.stop()
+            self._recorder.record("traffic", SOURCE, **dataclasses.asdict(traffic.writers.counters))
         await traffic.watchers.delivered(deadline=CAUGHT_UP_DEADLINE)
+        if traffic.writers is not None:
+            documents = await stage.census(ground.cluster, traffic.namespace)
+            self._recorder.record("census", SOURCE, documents=documents)
         self._phase("check")
-
-    async def _injection(self, ground: Ground, target: Member | None, traffic: Traffic) -> Injection | None:
-        if target is None:
-            return None
-        kind = faults.by_name(self._parameters.fault)
-        site = Site(ground.cluster, target, traffic.namespace)
-        fault = kind(site, parse_options(kind.name, kind.options, self._parameters.fault_option))
-        unavailable = await fault.available()
-        if unavailable is not None:
-            raise Refused(f"{kind.name} on {target.name}: {unavailable}")
-        return Injection(fault, ground.ledger, guarded=ground.guardian.alive)
-
-    def _hold(self, ground: Ground, target: Member | None, traffic: Traffic) -> releases.Hold | None:
-        """What the release needs to know; None where it is the healing alone."""
-        if target is None or self._parameters.release not in releases.RELEASES:
-            return None
-        before = self._scenario.tags(ground.cluster)
-        return releases.Hold(
-            self._parameters.release,
-            ground.cluster,
-            ground.ledger,
-            target,
-            traffic.streams,
-            self._recorder,
-            self._run,
-            back={name: before[name] for name in self._scenario.moved_tags(ground.cluster)},
-            traffic=traffic.writer is not None,
-        )
-
-    async def _held(self, injection: Injection | None) -> None:
-        """Let the hold pass, looking again and again: a fault that was gone for a moment did not act throughout."""
-        end = time.monotonic() + self._parameters.hold
-        proven = True
-        while (left := end - time.monotonic()) > 0:
-            if injection is not None and proven and not await injection.fault.active():
-                proven = False
-                self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason="gone during the hold")
-            await asyncio.sleep(min(left, PROOF_INTERVAL))

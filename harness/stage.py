@@ -6,8 +6,9 @@ Provider-neutral; every wait has a deadline that its error names.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from clusters import admin, ready
@@ -87,6 +88,14 @@ async def drop_pooled(cluster: Cluster, towards: Member) -> None:
         if member is not towards:
             async with admin.connected(member.host) as connection:
                 await connection.command("admin", {"dropConnections": 1, "hostAndPort": [towards.host]}, deadline=5)
+
+
+async def census(cluster: Cluster, namespace: str) -> list[tuple[Any, int]]:
+    """Each document's `_id` and sequence, as the majority has them."""
+    database, _, collection = namespace.partition(".")
+    async with cluster.client(serverSelectionTimeoutMS=10_000, timeoutMS=60_000) as client:
+        target = client[database].get_collection(collection, read_concern=ReadConcern("majority"))
+        return [(one["_id"], one["seq"]) async for one in target.find({}, {"seq": 1})]
 
 
 async def recovered(cluster: Cluster) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from clusters import admin
 from harness.drivers.streams import Streams
-from harness.drivers.writers import Writer
+from harness.drivers.writers import Writers
 from harness.watchers import Watchers
 
 DEADLINE = 60.0
@@ -19,11 +19,11 @@ DEADLINE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a run has going once its cluster is loaded; no writer where no traffic was asked for."""
+    """What a run has going once its cluster is loaded; no writers where no traffic was asked for."""
 
     namespace: str
     streams: Streams
-    writer: Writer | None
+    writers: Writers | None
     watchers: Watchers
 
 
@@ -42,11 +42,11 @@ async def delivering(streams: Streams, events: int, *, since: Mapping[str, int] 
     await admin.until(f"every stream delivers {events} more events", more, deadline=DEADLINE)
 
 
-async def written(writer: Writer, on_each_shard: int) -> None:
-    """Until every shard has acknowledged so many writes: the writer goes round them evenly."""
-    wanted = on_each_shard * len({document.shard for document in writer.plan.documents})
+async def written(writers: Writers, on_each_shard: int) -> None:
+    """Until every shard has acknowledged so many writes: the writers go round them evenly."""
+    wanted = on_each_shard * len({document.shard for document in writers.plan.documents})
 
     async def acknowledged() -> bool:
-        return writer.counters.ok >= wanted
+        return writers.counters.ok >= wanted
 
     await admin.until(f"{wanted} writes are acknowledged", acknowledged, deadline=DEADLINE)

@@ -17,6 +17,7 @@ from harness.checkers import (
     alarms,
     course,
     delivery,
+    durability,
     examine_all,
     fold,
     health,
@@ -26,6 +27,7 @@ from harness.checkers import (
     traffic,
 )
 from harness.history import Event
+from harness.measures import SOUND, UNSOUND
 
 MIXED: Final = "mixed"
 NONE_JUDGED: Final = "none"
@@ -81,12 +83,15 @@ def judge(findings: Sequence[Finding], expected: Collection[str]) -> Verdict:
     outcome = next(iter(counts)) if len(counts) == 1 else MIXED if counts else NONE_JUDGED
     contradictions = list(_contradictions(by_name))
     doubts = list(_doubts(by_name))
+    if SOUND in expected and whole:
+        doubts = [doubt for doubt in doubts if not doubt.startswith(f"{stall.NAME}: ")]
+        counts, outcome = {}, UNSOUND if contradictions else NONE_JUDGED if doubts else SOUND
     if not expected:
         doubts.append("no outcome was expected, so none can be as expected")
     word: Word
     if _evidence(by_name, course.NAME).get("interrupted"):
         word, reasons, code = "unknown", [*doubts, *contradictions], exits.INTERRUPTED
-    elif contradictions and _is(by_name, delivery.NAME, False):
+    elif contradictions and (_is(by_name, delivery.NAME, False) or _is(by_name, durability.NAME, False)):
         word, reasons, code = "not as expected", [*contradictions, *doubts], exits.NOT_AS_EXPECTED
     elif doubts:
         word, reasons, code = "unknown", [*doubts, *contradictions], exits.UNKNOWN
@@ -123,7 +128,7 @@ def _unmet(counts: dict[str, int], outcome: str, expected: Collection[str]) -> I
 
 
 def _contradictions(by_name: dict[str, Finding]) -> Iterable[str]:
-    for name in (delivery.NAME, recovery.NAME, alarms.NAME, release.NAME, health.NAME):
+    for name in (durability.NAME, delivery.NAME, recovery.NAME, alarms.NAME, release.NAME, health.NAME):
         if _is(by_name, name, False) and _evidence(by_name, name).get("demanded", True):
             problems = by_name[name].evidence.get("problems") or [by_name[name].statement]
             count = by_name[name].evidence.get("problem_count", len(problems))

@@ -25,6 +25,7 @@ def test_a_fault_that_was_proven_healed_and_recovered_from_is_valid() -> None:
             "opened": 6.0,
             "proven": 6.1,
             "healed": 18.2,
+            "not_healed": None,
             "recovered": 19.0,
             "recovery_seconds": pytest.approx(0.8),
             "evidence": {"state": "T"},
@@ -59,14 +60,14 @@ def test_a_stream_without_a_backlog_had_caught_up_at_the_release() -> None:
 @pytest.mark.parametrize(
     ("times", "doubt"),
     [
-        ({"proven": None}, "was not proven active"),
-        ({"healed": None, "recovered": None}, "was not healed"),
+        ({"proven": None}, "fault f1 (freeze on shard0-2) was not proven active"),
+        ({"healed": None, "recovered": None}, "NOT HEALED: fault f1 (freeze on shard0-2)"),
     ],
 )
 def test_without_proof_or_healing_nothing_is_known(times: dict[str, Any], doubt: str) -> None:
     finding = judged(recovery, a_run(silent=STALL, **times).events())
     assert finding.valid == "unknown"
-    assert finding.evidence["doubts"] == [f"fault f1 (freeze on shard0-2) {doubt}"]
+    assert finding.evidence["doubts"] == [doubt]
 
 
 def test_a_proof_that_is_lost_during_the_hold_is_no_proof() -> None:
@@ -113,3 +114,11 @@ def test_a_run_without_a_fault_has_nothing_to_recover_from() -> None:
     finding = judged(recovery, a_run(fault=False).events())
     assert finding.valid is True
     assert finding.evidence["faults"] == []
+
+
+def test_what_is_still_broken_is_said_before_everything_else() -> None:
+    history = a_run(silent=STALL, proven=None, healed=None, recovered=None)
+    history.add(18.3, "fault.not_healed", id="f1", reason="it is still stopped")
+    finding = judged(recovery, history.events())
+    assert finding.evidence["doubts"][0] == "NOT HEALED: fault f1 (freeze on shard0-2): it is still stopped"
+    assert finding.evidence["faults"][0]["not_healed"] == "it is still stopped"

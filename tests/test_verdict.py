@@ -81,7 +81,7 @@ def test_an_expectation_given_goes_before_the_one_recorded() -> None:
     ("changes", "reason"),
     [
         ({"proven": None}, "recovery: fault f1 (freeze on shard0-2) was not proven active"),
-        ({"healed": None, "recovered": None}, "recovery: fault f1 (freeze on shard0-2) was not healed"),
+        ({"healed": None, "recovered": None}, "recovery: NOT HEALED: fault f1 (freeze on shard0-2)"),
         ({"no_writes": [(6.5, 17.9)]}, "traffic: shard shard0: "),
         ({"ended": RUN_FAILED}, "course: the run failed"),
         ({"fault": False, "parameters": {"fault": "freeze"}}, "course: fault freeze was asked for and never opened"),
@@ -199,3 +199,55 @@ def test_a_stored_record_gives_the_same_findings_and_verdict(tmp_path: Path) -> 
     before_the_last = check_history([event for event in events if event.kind != "run.ended"])[1]
     assert check_history(read(tmp_path / "history.jsonl")) == check_history(events)
     assert check_history(events)[1] == before_the_last
+
+
+def sound(**changes: Any) -> History:
+    """A run that asks what is left; one stream was silent in the hold, which is nobody's concern."""
+    history = a_run(**{"silent": {"s1": [(6.3, 18.5)]}, "expected": ["sound"], **changes})
+    highest: dict[str, int] = {}
+    for event in history.events():
+        if event.kind == "write.ok":
+            highest[event["key"]] = max(event["seq"], highest.get(event["key"], 0))
+    history.add(24.9, "census", documents=[[key, seq] for key, seq in highest.items()])
+    return history
+
+
+def test_where_only_the_end_counts_a_silence_is_no_matter() -> None:
+    found = _verdict(sound().events())
+    assert (found.verdict, found.outcome, found.headline) == ("as expected", "sound", "as expected: sound")
+
+
+def test_where_only_the_end_counts_a_loss_is_what_is_found() -> None:
+    events = sound().events()
+    lost = next(event for event in events if event.kind == "stream.event" and event.t > 7e9)
+    found = _verdict([event for event in events if event is not lost])
+    assert (found.verdict, found.outcome) == ("not as expected", "unsound")
+    assert found.reasons[0].startswith("delivery: stream s")
+
+
+def test_a_write_lost_from_the_collection_goes_before_an_event_lost() -> None:
+    events = without(sound().events(), "census")
+    events.append(Event(round(24.9e9), 1.7e9, "test", "census", {"documents": []}))
+    found = _verdict(sorted(events, key=lambda event: event.t))
+    assert (found.verdict, found.outcome) == ("not as expected", "unsound")
+    assert found.reasons[0].startswith("durability: document 'shard0-k0' is gone")
+
+
+@pytest.mark.parametrize(
+    ("times", "reason"),
+    [
+        ({"proven": None}, "was not proven active"),
+        ({"healed": None, "recovered": None}, "NOT HEALED"),
+    ],
+)
+def test_where_only_the_end_counts_a_fault_without_proof_or_healing_is_unknown(
+    times: dict[str, Any], reason: str
+) -> None:
+    found = _verdict(sound(**times).events())
+    assert (found.verdict, found.exit_code) == ("unknown", exits.UNKNOWN)
+    assert reason in found.headline
+
+
+def test_a_schedule_of_which_nothing_could_be_injected_proves_nothing() -> None:
+    found = _verdict(sound(fault=False).events())
+    assert found.headline == "unknown: no fault of the schedule could be injected"

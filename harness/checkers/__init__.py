@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.checkers import alarms, course, delivery, health, recovery, release, share, stall, timeouts, traffic
+from harness.checkers import (
+    alarms,
+    course,
+    delivery,
+    durability,
+    health,
+    recovery,
+    release,
+    share,
+    stall,
+    timeouts,
+    traffic,
+)
 from harness.checkers.context import Context
 from harness.checkers.digest import Digest, fold
 from harness.checkers.finding import Finding
@@ -27,7 +39,17 @@ EXAMINERS = (
     release.examine,
     timeouts.examine,
     delivery.examine,
+    durability.examine,
 )
+OF_WHAT_IS_LEFT = (
+    course.examine,
+    traffic.examine,
+    recovery.examine,
+    stall.examine,
+    delivery.examine,
+    durability.examine,
+)
+"""Where only the end counts; how the streams fared meanwhile is told, and asked of nobody."""
 
 
 def run_checkers(events: Iterable[Event], context: Context | None = None) -> list[Finding]:
@@ -38,5 +60,6 @@ def run_checkers(events: Iterable[Event], context: Context | None = None) -> lis
 
 def examine_all(digest: Digest, context: Context) -> list[Finding]:
     """What each checker has to say of a folded history; one that does not apply to it says nothing."""
-    found = (examine(digest, context) for examine in EXAMINERS)
+    examiners = OF_WHAT_IS_LEFT if context.asks_what_is_left else EXAMINERS
+    found = (examine(digest, context) for examine in examiners)
     return [finding for finding in found if finding is not None]

@@ -172,5 +172,7 @@ class Fault:
     evidence: Any = None
     unproven: str | None = None
     healed: int = -1
+    not_healed: str | None = None
+    """Why not, as it was tried last."""
     recovered: int = -1
     recovery_seconds: float | None = None

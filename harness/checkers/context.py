@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.measures import SOUND
+
 NO_FAULT = frozenset({None, "", "none"})
 
 
@@ -36,6 +38,11 @@ class Context:
     """Acceptable outcomes of the streams; each stream's must be among them."""
     recovery_margin: float = 30.0
     """After the release a stream may still be silent for this long, if the fault's recovery is not recorded."""
+
+    @property
+    def asks_what_is_left(self) -> bool:
+        """Whether only the end counts: streams may fall silent, and holds be short."""
+        return SOUND in self.expected
 
     @property
     def without_fault(self) -> bool:

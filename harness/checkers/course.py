@@ -68,6 +68,8 @@ def _doubts(digest: Digest, context: Context) -> Iterable[str]:
         yield "the record has no run.started"
     if not context.without_fault and not digest.faults:
         yield f"fault {context.fault} was asked for and never opened"
+    if context.asks_what_is_left and not digest.faults:
+        yield "no fault of the schedule could be injected"
     for window in windows(digest, context):
         if context.hold is not None and window.seconds < context.hold * HOLD_TOLERANCE:
             yield f"the hold lasted {window.seconds:.1f} s instead of {context.hold:.1f} s"

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from harness.checkers.columns import FAILED, OK, UNKNOWN, Answers, Fault, GetMore, Stream, Writes
+from harness.checkers.columns import FAILED, OK, UNKNOWN, Answers, Fault, GetMore, Key, Stream, Writes
 from harness.history import Event, HistoryError
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class Digest:
         """By looking-up member: connections in use towards others, observations with at least one."""
         self.selections: list[Event] = []
         self.usages: list[Event] = []
+        self.census: list[tuple[Key, int]] | None = None
+        """The documents at the end, with their sequences; None: nobody looked."""
         self.started: dict[str, Any] | None = None
         self.ended: Event | None = None
         self.events = 0
@@ -70,7 +72,9 @@ class Digest:
             "fault.proven": self._fault_proven,
             "fault.unproven": self._fault_unproven,
             "fault.healed": self._fault_healed,
+            "fault.not_healed": self._fault_not_healed,
             "fault.recovered": self._fault_recovered,
+            "census": self._census,
         }
 
     def see(self, event: Event) -> None:
@@ -184,6 +188,12 @@ class Digest:
         fault = self._fault(event)
         if fault.healed < 0:
             fault.healed = event.t
+
+    def _fault_not_healed(self, event: Event) -> None:
+        self._fault(event).not_healed = event.get("reason") or "no reason given"
+
+    def _census(self, event: Event) -> None:
+        self.census = [(key, seq) for key, seq in event["documents"]]
 
     def _fault_recovered(self, event: Event) -> None:
         fault = self._fault(event)

@@ -36,7 +36,8 @@ def examine(digest: Digest, context: Context) -> Finding:
         elif fault.proven < 0:
             doubts.append(f"{name} was not proven active")
         if fault.healed < 0:
-            doubts.append(f"{name} was not healed")
+            # Before all else: something is still broken.
+            doubts.insert(0, f"NOT HEALED: {name}" + (f": {fault.not_healed}" if fault.not_healed else ""))
         elif fault.recovered < 0 and not cut_short:
             broken.append(f"{name} was healed at {at(fault.healed)}, but the cluster did not recover")
     held = windows(digest, context)
@@ -75,6 +76,7 @@ def _fault_row(fault: Fault) -> dict[str, Any]:
         "opened": when(fault.opened),
         "proven": when(fault.proven) if fault.unproven is None else None,
         "healed": when(fault.healed),
+        "not_healed": fault.not_healed,
         "recovered": when(fault.recovered),
         "recovery_seconds": fault.recovery_seconds,
         "evidence": fault.evidence,

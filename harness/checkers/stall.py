@@ -41,10 +41,12 @@ OUTCOMES: Final = (STALLED, ERROR, BOUNDED, NO_EFFECT)
 def examine(digest: Digest, context: Context) -> Finding:
     """`evidence.streams` has a row (see `_row`) per stream that was open when the fault began; `counts` by outcome."""
     held = windows(digest, context)
+    if context.asks_what_is_left:
+        held = [window for window in held if window.seconds > context.threshold]
     rows: list[dict[str, Any]] = []
     doubts: list[str] = []
     if not held:
-        doubts.append("no fault was held")
+        doubts.append("no fault was held long enough" if context.asks_what_is_left else "no fault was held")
     doubts += [
         f"the hold of {window.seconds:.1f} s is no longer than the stall threshold of {context.threshold:.1f} s"
         for window in held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from harness.run import Run
 from harness.scenarios.base import Scenario
 from harness.scenarios.parameters import build
 
+EXTRA_NAMES = ("runs", "json", "quiet", "config")
+
 app = typer.Typer(help="Ask a scenario's question of a real cluster.", no_args_is_help=True, rich_markup_mode=None)
 
 EXTRA: dict[str, Any] = {
@@ -32,23 +35,25 @@ EXTRA: dict[str, Any] = {
 }
 
 
-def _command(scenario: type[Scenario]) -> Any:
-    def body(given: dict[str, Any]) -> None:
-        runs, json, quiet, config = (given.pop(name) for name in ("runs", "json", "quiet", "config"))
-        chosen = {name: value for name, value in given.items() if value not in (None, [])}
-        parameters = _parameters(scenario, config, chosen)
-        view = make_view(live=not (json or quiet), terminal=out.is_terminal)
-        result = asyncio.run(_run(scenario(parameters), runs, view))
-        _print(result, json=json, quiet=quiet)
-        if result.exit_code == exits.INTERRUPTED:
-            complain("interrupted: everything was healed and removed; the record is kept")
-        raise typer.Exit(result.exit_code)
+def chosen_of(given: dict[str, Any]) -> dict[str, Any]:
+    """What was given on the command line."""
+    return {name: value for name, value in given.items() if value not in (None, [])}
 
-    return options.command(scenario.model, body, scenario.question, EXTRA)
+
+def execute(scenario: type[Scenario], given: dict[str, Any]) -> None:
+    """A run with the options of its command; ends with its exit code."""
+    runs, json, quiet, config = (given.pop(name) for name in EXTRA_NAMES)
+    parameters = _parameters(scenario, config, chosen_of(given))
+    view = make_view(live=not (json or quiet), terminal=out.is_terminal)
+    result = asyncio.run(_run(scenario(parameters), runs, view))
+    _print(result, json=json, quiet=quiet)
+    if result.exit_code == exits.INTERRUPTED:
+        complain("interrupted: everything was healed and removed; the record is kept")
+    raise typer.Exit(result.exit_code)
 
 
 for _name, _scenario in scenarios.SCENARIOS.items():
-    app.command(_name)(_command(_scenario))
+    app.command(_name)(options.command(_scenario.model, partial(execute, _scenario), _scenario.question, EXTRA))
 
 
 @app.callback()

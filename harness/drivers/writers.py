@@ -11,7 +11,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from pymongo import WriteConcern
@@ -199,6 +199,33 @@ class Writer:
     def _outcome(self, outcome: str, key: Any, seq: int, **fields: Any) -> None:
         setattr(self.counters, outcome, getattr(self.counters, outcome) + 1)
         self._recorder.record(f"write.{outcome}", SOURCE, key=key, seq=seq, **fields)
+
+
+class Writers:
+    """Several writers of one collection, each with documents and a client of its own; at least one."""
+
+    def __init__(self, recorder: Recorder, plan: WriterPlan, count: int = 1) -> None:
+        """`plan` is of all of them together: documents and rate are shared out. Raises ValueError."""
+        if len(plan.documents) < count:
+            raise ValueError(f"writers: expected a document for each of {count}, found {len(plan.documents)}")
+        shares = (interleave(plan.documents)[number::count] for number in range(count))
+        self._writers = [
+            Writer(recorder, replace(plan, documents=documents, rate=plan.rate / count)) for documents in shares
+        ]
+        self.plan = plan
+
+    @property
+    def counters(self) -> Counters:
+        """Of all together."""
+        each = [asdict(one.counters) for one in self._writers]
+        return Counters(**{name: sum(one[name] for one in each) for name in each[0]})
+
+    async def start(self) -> None:
+        for one in self._writers:
+            await one.start()
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(one.stop() for one in self._writers))
 
 
 def interleave(documents: Iterable[Document]) -> list[Document]:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.checkers import health, release, share, timeouts
+from harness.measures import SOUND, UNSOUND
 from harness.output import print_table
 from harness.report.sentences import first_sentence
 from harness.result import Result
@@ -23,13 +24,16 @@ MARK = {True: "holds", False: "does not hold", "unknown": "unknown"}
 def show(result: Result, console: Console) -> None:
     """Print the result; nothing is wrapped, so that columns stay columns where they are pasted."""
     document = result.document
+    for fault in document["faults"]:
+        if fault["not_healed"]:
+            console.print(Text(f"NOT HEALED: {fault['name']} on {fault['target']}: {fault['not_healed']}", "bold"))
     console.print()
     if document["streams"]:
         print_table(console, _streams(document["streams"]))
         console.print()
     for line in [*_server(document), *_faults(document), *_health(document), *_release(document)]:
         console.print(Text(line))
-    if document["counts"]:
+    if document["counts"] or document["outcome"] in (SOUND, UNSOUND):
         _show_findings(document["findings"], console)
     console.print()
     for table in [*_share(document["findings"]), *_usage(document["usage"])]:

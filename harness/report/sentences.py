@@ -12,16 +12,25 @@ NAMED: Final = 12
 
 
 def sentence(event: Event) -> str | None:
-    """The sentence for an event that stands by itself, or None."""
+    """The sentence for an event that stands by itself, or None. Where there are several faults, each has its number."""
+    fault = f"fault {event['id']}" if event.source == "chaos" and event.get("id") else "fault"
     match event.kind:
+        case "schedule":
+            return f"{len(event['faults'])} faults are planned"
         case "fault.opened":
-            return f"fault {' '.join([event['fault'], *event.get('options', [])])} on {event['target']}"
+            return f"{fault} {' '.join([event['fault'], *event.get('options', [])])} on {event['target']}"
         case "fault.proven":
-            return f"fault proven: {event['evidence']['statement']}"
+            return f"{fault} proven: {event['evidence']['statement']}"
         case "fault.unproven":
-            return f"fault NOT proven: {event['reason']}"
+            return f"{fault} NOT proven: {event['reason']}"
         case "fault.healed":
-            return "fault healed"
+            return f"{fault} healed"
+        case "fault.not_healed":
+            return f"{fault} NOT HEALED: {event['reason']}"
+        case "fault.skipped":
+            return f"{fault} {event['fault']} on {event['on']} skipped: {event['reason']}"
+        case "fault.recovered" if event["id"] != "f1":
+            return None
         case "fault.recovered":
             return f"cluster whole again after {event['seconds']:.1f} s"
         case "release" if event["what"] == "op killed":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from harness.scenarios.base import Scenario
+from harness.scenarios.chaos import Chaos
 from harness.scenarios.update_lookup_stall import UpdateLookupStall
 
-SCENARIOS: dict[str, type[Scenario]] = {scenario.name: scenario for scenario in (UpdateLookupStall,)}
+SCENARIOS: dict[str, type[Scenario]] = {scenario.name: scenario for scenario in (UpdateLookupStall, Chaos)}
 
 
 def questions() -> dict[str, str]:

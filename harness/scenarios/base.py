@@ -14,17 +14,19 @@ from clusters.member import Member
 from clusters.topology import Topology
 from harness.drivers.streams import StreamPlan
 from harness.drivers.writers import Document
-from harness.scenarios.parameters import Parameters
+from harness.scenarios.parameters import FaultParameters, Parameters
+from harness.schedule import Planned
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What drives the cluster: consumers of one namespace and a paced writer into it."""
+    """What drives the cluster: consumers of one namespace, and paced writers into it who share documents and rate."""
 
     namespace: str
     streams: StreamPlan
     documents: Sequence[Document]
     rate: float
+    writers: int = 1
 
 
 class Scenario(Protocol):
@@ -58,6 +60,16 @@ class Scenario(Protocol):
         """Whether lookups go to any of the members that are near: then all must be so before anything is broken."""
 
     def load(self, cluster: Cluster, namespace: str, run: str) -> Load: ...
+
+    def schedule(self, topology: Topology) -> Sequence[Planned] | None:
+        """The faults to inject, where there may be several; None: the one of `OneFault`."""
+
+
+class OneFault(Scenario, Protocol):
+    """A question about one fault, held for a while."""
+
+    @property
+    def parameters(self) -> FaultParameters: ...
 
     async def target(self, cluster: Cluster) -> Member:
         """The member to break."""

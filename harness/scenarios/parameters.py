@@ -46,16 +46,6 @@ class Parameters(BaseModel):
         le=50,
         description="Shards of the run's own cluster [default: 2; 1 where a shard has more than seven members].",
     )
-    fault: str = Field("freeze", description="Fault to inject; 'none' for a run without one.")
-    fault_option: list[str] = Field(
-        default_factory=list, description="NAME=VALUE for the fault, e.g. how=fsyncLock (may be repeated)."
-    )
-    release: Literal["heal", "kill-member", "kill-op"] = Field(
-        "heal",
-        description="What ends the hold: the fault is healed; or first the member that was broken is killed, or the "
-        "operations that wait for it are, and the fault is healed when the streams move again.",
-    )
-    hold: Seconds = Field(12.0, gt=0, le=7200, description="How long the fault is held.")
     threshold: Seconds = Field(3.0, ge=0.5, le=600, description="A stream owing events for longer is silent.")
     driver: Annotated[Driver, AfterValidator(check_driver)] = Field(
         "pymongo", description="Driver of streams and writer."
@@ -67,6 +57,21 @@ class Parameters(BaseModel):
     expect: list[str] = Field(
         default_factory=list, description="Acceptable outcome (may be repeated), instead of the scenario's own."
     )
+
+
+class FaultParameters(Parameters):
+    """What a scenario takes that holds one fault."""
+
+    fault: str = Field("freeze", description="Fault to inject; 'none' for a run without one.")
+    fault_option: list[str] = Field(
+        default_factory=list, description="NAME=VALUE for the fault, e.g. how=fsyncLock (may be repeated)."
+    )
+    release: Literal["heal", "kill-member", "kill-op"] = Field(
+        "heal",
+        description="What ends the hold: the fault is healed; or first the member that was broken is killed, or the "
+        "operations that wait for it are, and the fault is healed when the streams move again.",
+    )
+    hold: Seconds = Field(12.0, gt=0, le=7200, description="How long the fault is held.")
 
 
 OWN_SHAPE = ("shards", "members")

@@ -23,7 +23,8 @@ from harness.drivers.clients import parse_driver_options
 from harness.drivers.streams import StreamPlan
 from harness.drivers.writers import Document
 from harness.scenarios.base import Load
-from harness.scenarios.parameters import Parameters
+from harness.scenarios.parameters import FaultParameters, Parameters
+from harness.schedule import Planned
 
 TAG = "lookups"
 PINNED = {TAG: "here"}
@@ -42,7 +43,7 @@ TOO_SMALL = "at least 3 are needed, or a member that stalls takes the majority w
 OUTCOMES = ("stalled", "bounded", "error surfaced", "no effect", "mixed")
 
 
-class StallParameters(Parameters):
+class StallParameters(FaultParameters):
     """Options of `update-lookup-stall`."""
 
     target: str = Field("tag", description="'tag': move the tag from A to B and break B; or a node spec.")
@@ -172,6 +173,9 @@ class UpdateLookupStall:
             ],
             rate=parameters.rate,
         )
+
+    def schedule(self, topology: Topology) -> Sequence[Planned] | None:
+        return None
 
     async def target(self, cluster: Cluster) -> Member:
         if self.parameters.target == "tag":

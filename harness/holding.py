@@ -1,0 +1,146 @@
+"""One fault, held: aimed, injected, proven, looked at all the while, released, healed.
+
+What is asked for is the scenario's; what comes before and after is the run's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import faults
+from clusters.errors import Refused
+from clusters.member import Member
+from faults.base import HealFailed, Injection, Site, Unproven
+from faults.options import parse as parse_options
+from harness import releases
+from harness.ground import Ground
+from harness.history import Recorder
+from harness.scenarios.base import OneFault
+from harness.traffic import Traffic, delivering
+
+SOURCE: Final = "run"
+FAULT_ID: Final = "f1"
+PROOF_INTERVAL = 0.1
+"""Seconds between two looks at the fault while it is held."""
+
+
+class Holding:
+    """`phase` is told of each phase as it begins, and how long it is meant to last if that is known."""
+
+    def __init__(
+        self, scenario: OneFault, recorder: Recorder, run: str, phase: Callable[[str, float | None], None]
+    ) -> None:
+        self._scenario = scenario
+        self._parameters = scenario.parameters
+        self._recorder = recorder
+        self._run = run
+        self._phase = phase
+
+    async def through(self, ground: Ground, traffic: Traffic) -> dict[str, bool]:
+        """All of it; whether what was broken is healed, by id. Raises Refused, Unproven."""
+        cluster = ground.cluster
+        target = await self._scenario.target(cluster) if self._parameters.fault != "none" else None
+        if target is not None and await self._scenario.cool(cluster, target) and traffic.writers is not None:
+            await delivering(traffic.streams, 1)
+        injection = None
+        if target is not None:
+            parameters = self._parameters
+            injection = await aim(ground, target, parameters.fault, parameters.fault_option, traffic.namespace)
+        hold = self._hold(ground, target, traffic)
+        self._phase("break", None)
+        healed: dict[str, bool] = {}
+        try:
+            if injection is not None:
+                await self._injected(injection)
+            self._phase("hold", self._parameters.hold)
+            if injection is None:
+                await asyncio.sleep(self._parameters.hold)
+            else:
+                await held(self._recorder, SOURCE, injection, FAULT_ID, self._parameters.hold)
+            self._phase("release", None)
+            if hold is not None:
+                await releases.freed(hold)
+        finally:
+            try:
+                if injection is not None:
+                    healed[FAULT_ID] = await heal(self._recorder, SOURCE, injection, FAULT_ID)
+            finally:
+                if hold is not None:
+                    await releases.restored(hold)
+        return healed
+
+    def _hold(self, ground: Ground, target: Member | None, traffic: Traffic) -> releases.Hold | None:
+        """What the release needs to know; None where it is the healing alone."""
+        if target is None or self._parameters.release not in releases.RELEASES:
+            return None
+        before = self._scenario.tags(ground.cluster)
+        return releases.Hold(
+            self._parameters.release,
+            ground.cluster,
+            ground.ledger,
+            target,
+            traffic.streams,
+            self._recorder,
+            self._run,
+            back={name: before[name] for name in self._scenario.moved_tags(ground.cluster)},
+            traffic=traffic.writers is not None,
+        )
+
+    async def _injected(self, injection: Injection) -> None:
+        record_opened(self._recorder, SOURCE, injection, FAULT_ID, self._parameters.fault_option)
+        try:
+            evidence = await injection.inject()
+        except Unproven as error:
+            self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason=str(error))
+            raise
+        self._recorder.record("fault.proven", SOURCE, id=FAULT_ID, evidence=dataclasses.asdict(evidence))
+
+
+async def aim(ground: Ground, target: Member, name: str, options: Sequence[str], namespace: str | None) -> Injection:
+    """A fault on a target. Raises Refused where it cannot bear it."""
+    kind = faults.by_name(name)
+    fault = kind(Site(ground.cluster, target, namespace), parse_options(name, kind.options, options))
+    unavailable = await fault.available()
+    if unavailable is not None:
+        raise Refused(f"{name} on {target.name}: {unavailable}")
+    return Injection(fault, ground.ledger, guarded=ground.guardian.alive)
+
+
+async def held(recorder: Recorder, source: str, injection: Injection, identity: str, seconds: float) -> None:
+    """Let the hold pass, looking again and again: a fault that was gone for a moment did not act throughout."""
+    end = time.monotonic() + seconds
+    proven = True
+    while (left := end - time.monotonic()) > 0:
+        if proven and not await injection.fault.active():
+            proven = False
+            recorder.record("fault.unproven", source, id=identity, reason="gone during the hold")
+        await asyncio.sleep(min(left, PROOF_INTERVAL))
+
+
+def record_opened(recorder: Recorder, source: str, injection: Injection, identity: str, options: Sequence[str]) -> None:
+    """Before it is injected: what is about to be broken."""
+    fault = injection.fault
+    recorder.record(
+        "fault.opened",
+        source,
+        fault=fault.name,
+        options=list(options),
+        target=fault.target.name,
+        id=identity,
+        spares_health=fault.spares_health,
+    )
+
+
+async def heal(recorder: Recorder, source: str, injection: Injection, identity: str) -> bool:
+    """Heal it and record what came of that; whether it is healed. Where not, the rest is judged all the same."""
+    try:
+        await injection.heal()
+    except HealFailed as error:
+        recorder.record("fault.not_healed", source, id=identity, reason=str(error))
+        return False
+    recorder.record("fault.healed", source, id=identity)
+    return True

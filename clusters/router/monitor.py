@@ -13,12 +13,14 @@ from typing import Any
 from clusters.router.errors import RouterError
 from clusters.router.read_preference import Candidate, eligible, parse
 from clusters.wire.connection import Connection
+from clusters.wire.proxy.source import ROUTER_APP
 
 AWAIT = 10.0
 """Seconds a hello may wait in the member for a change (`maxAwaitTimeMS`), as mongos and drivers have it."""
 ANSWER = 10.0
 """Seconds past that until the member counts as gone: a frozen member is dropped after 10 to 20 s (mongos: 10 to 18)."""
 PING_EVERY = 10.0
+APP_NAME = f"{ROUTER_APP} monitor"
 RETRY_EVERY = 0.5
 EWMA_WEIGHT = 0.2
 """Weight of a new round trip in the average (driver specification "Server Selection")."""
@@ -165,7 +167,7 @@ class Monitor:
         failed_before = False
         while True:
             try:
-                member.connection = await Connection.open(member.host, deadline=ANSWER, app_name="mongofault monitor")
+                member.connection = await Connection.open(member.host, deadline=ANSWER, app_name=APP_NAME)
                 hello: Mapping[str, Any] = member.connection.hello
                 while True:
                     self._learn(member, hello if hello.get("setName") == set_name else {})
@@ -195,7 +197,7 @@ class Monitor:
         while True:
             connection: Connection | None = None
             try:
-                connection = await Connection.open(member.host, deadline=ANSWER, app_name="mongofault monitor")
+                connection = await Connection.open(member.host, deadline=ANSWER, app_name=APP_NAME)
                 while True:
                     samples = []
                     for _ in range(3):

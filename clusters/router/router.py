@@ -34,6 +34,7 @@ from clusters.router.straight import Straight
 from clusters.router.writes import Writes
 from clusters.router.zones import Zones
 from clusters.wire.pool import Pools
+from clusters.wire.proxy.source import ROUTER_APP
 
 log = logging.getLogger("mongofault.router")
 
@@ -62,8 +63,8 @@ class Router:
         self._clients: set[Client] = set()
         self._counts = Counts()
         self._monitor = Monitor(seed=settings.seed)
-        self._internal = Pools(internal=True)
-        self._plain = Pools()
+        self._internal = Pools(internal=True, app_name=ROUTER_APP)
+        self._plain = Pools(app_name=ROUTER_APP)
         self._host = RouterHost(settings.router_host)
         members = Members(self._monitor, self._internal, self._plain, settings.configdb)
         catalog = Catalog(members)

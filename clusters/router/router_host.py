@@ -17,6 +17,7 @@ from clusters.router.rewrite import failed
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, Waiting
 from clusters.wire.message import Message, decode, encode, next_request_id
 from clusters.wire.pool import Pool
+from clusters.wire.proxy.source import ROUTER_APP
 
 READY_DEADLINE: Final = 15.0
 """Seconds a command waits for the router host to be part of the cluster."""
@@ -38,7 +39,7 @@ class RouterHost:
 
     def __init__(self, host: str) -> None:
         self.host = host
-        self._pool = Pool(host)
+        self._pool = Pool(host, app_name=ROUTER_APP)
         self._ready = False
 
     def send(self, message: Message, opened: Container[int], waiting: Waiting) -> Connection | None:

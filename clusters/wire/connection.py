@@ -24,6 +24,9 @@ from clusters.wire.message import (
 INTERNAL_WIRE_VERSION = 17
 """What 6.0 members put into `internalClient` of their hello; it makes the server treat us as a fellow server."""
 
+APP_NAME: Final = "mongofault"
+"""How a connection calls itself unless it has a name of its own; a network fault or a fail point can be aimed by it."""
+
 _ANSWERS: Final = frozenset((OP_MSG, OP_REPLY))
 
 
@@ -82,9 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         self._lost: Exception | None = None
 
     @classmethod
-    async def open(
-        cls, host: str, *, deadline: float, internal: bool = False, app_name: str = "mongofault"
-    ) -> Connection:
+    async def open(cls, host: str, *, deadline: float, internal: bool = False, app_name: str = APP_NAME) -> Connection:
         """Connect and shake hands within `deadline` seconds.
 
         Raises ConnectionLost or DeadlinePassed. `internal`: as a fellow server; every command then needs

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from clusters.wire.connection import Connection
+from clusters.wire.connection import APP_NAME, Connection
 from clusters.wire.message import Message
 
 CONNECT_DEADLINE = 10.0
@@ -22,9 +22,10 @@ IDLE_SECONDS = 60.0
 class Pool:
     """Connections to one host, `internal` as a fellow server (see `Connection.open`)."""
 
-    def __init__(self, host: str, *, internal: bool = False) -> None:
+    def __init__(self, host: str, *, internal: bool = False, app_name: str = APP_NAME) -> None:
         self.host = host
         self._internal = internal
+        self._app_name = app_name
         self._idle: deque[tuple[Connection, float]] = deque()
         """Those given back, and since when; the last given back is the first to be used again."""
         self._closed = False
@@ -47,7 +48,9 @@ class Pool:
             self.release(connection)
 
     async def acquire(self) -> Connection:
-        return self.idle() or await Connection.open(self.host, deadline=CONNECT_DEADLINE, internal=self._internal)
+        return self.idle() or await Connection.open(
+            self.host, deadline=CONNECT_DEADLINE, internal=self._internal, app_name=self._app_name
+        )
 
     def idle(self) -> Connection | None:
         """A connection that is there and free, to be given back by `release`."""
@@ -76,14 +79,15 @@ class Pool:
 class Pools:
     """A pool per host, made when first asked for."""
 
-    def __init__(self, *, internal: bool = False) -> None:
+    def __init__(self, *, internal: bool = False, app_name: str = APP_NAME) -> None:
         self._internal = internal
+        self._app_name = app_name
         self._pools: dict[str, Pool] = {}
 
     def to(self, host: str) -> Pool:
         pool = self._pools.get(host)
         if pool is None:
-            pool = self._pools[host] = Pool(host, internal=self._internal)
+            pool = self._pools[host] = Pool(host, internal=self._internal, app_name=self._app_name)
         return pool
 
     def close(self) -> None:

@@ -282,8 +282,9 @@ class Requests(Flow):
             return
         for raw in messages:
             if self.first:
-                self.first = False
                 raw = self.pair.named(raw)
+                # Not before: what came behind it must not go on first.
+                self.first = False
             if self.pair.over:
                 return
             self.pair.last = raw if _START.size <= len(raw) <= KEPT else None

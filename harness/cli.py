@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import typer
 
@@ -32,11 +32,18 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+BREAKING: Final = frozenset(("up", "run", "fault", "chaos"))
+"""Commands that begin on clean ground: what a killed run and its guardian left behind is healed first."""
+
+
 @app.callback()
 def _options(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Fault injection against real MongoDB clusters: what stalls, what is doubled, what a fault holds back."""
+    if context.invoked_subcommand in BREAKING:
+        tools.heal_left_behind()
 
 
 app.add_typer(runs.app, name="run")

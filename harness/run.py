@@ -110,6 +110,12 @@ class _Course:
     async def drive(self) -> None:
         async with self._ground() as ground:
             cluster = ground.cluster
+            loop = asyncio.get_running_loop()
+
+            def replaced() -> None:
+                loop.call_soon_threadsafe(partial(self._recorder.record, "cluster", SOURCE, what="guardian replaced"))
+
+            ground.guardian.replaced = replaced
             went_well = False
             try:
                 await while_all_live(self._through(ground), cluster.processes)

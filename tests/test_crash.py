@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from aftermath import Place, wait_for
+from aftermath import Place, kill_with_guardian, wait_for
 from harness import exits
 
 pytestmark = pytest.mark.live
@@ -74,13 +74,11 @@ def test_killed_during_bring_up_nothing_is_left(place: Place, delay: float) -> N
     assert "nothing to heal" in healed_by_hand(place)
 
 
-def test_with_the_guardian_killed_first_heal_by_hand_removes_everything(place: Place) -> None:
+def test_with_the_guardian_killed_as_well_heal_by_hand_removes_everything(place: Place) -> None:
     process = place.start(*RUN)
     wait_for(["phase hold"], process, HOLD_DEADLINE)
     (guardian,) = guardians(place)
-    os.kill(guardian, signal.SIGKILL)
-    process.kill()
-    process.communicate()
+    kill_with_guardian(process, guardian)
     time.sleep(0.5)
     assert "T" in place.processes().values()
     assert "SIGCONT" in healed_by_hand(place) or "kill" in healed_by_hand(place)
@@ -146,13 +144,35 @@ def test_a_member_that_somebody_thaws_for_a_moment_makes_the_run_unknown(place: 
     assert "gone during the hold" in str(document["reasons"])
 
 
-def test_nothing_is_broken_once_the_guardian_is_gone(place: Place) -> None:
+def test_a_guardian_that_is_killed_is_replaced_and_the_next_one_does_its_work(place: Place) -> None:
     process = place.start(*RUN)
-    wait_for(["phase load"], process, HOLD_DEADLINE)
+    wait_for(["phase hold"], process, HOLD_DEADLINE)
     (guardian,) = guardians(place)
     os.kill(guardian, signal.SIGKILL)
-    document = ended(place, process, 60)
-    assert "guardian" in str(document["reasons"])
+    began = time.monotonic()
+    while guardians(place) in ([], [guardian]):
+        assert time.monotonic() - began < 2, "no other guardian within 2 s"
+        time.sleep(0.01)
+    wait_for(["another guardian watches"], process, 5)
+    assert process.poll() is None
+    process.kill()
+    process.communicate()
+    assert place.left_after() == []
+
+
+def test_with_both_killed_the_next_command_heals_what_was_left(place: Place) -> None:
+    process = place.start(*RUN)
+    wait_for(["phase hold"], process, HOLD_DEADLINE)
+    (guardian,) = guardians(place)
+    kill_with_guardian(process, guardian)
+    assert "T" in place.processes().values()
+    done = place.run("up", "--name", "next", "--replica-set", "--members", "1")
+    assert done.returncode == exits.AS_EXPECTED, done.stderr
+    assert "left behind by a killed run" in done.stderr
+    assert list(place.processes().values()).count("T") == 0
+    assert len(place.processes()) == 1
+    assert place.run("down", "next").returncode == exits.AS_EXPECTED
+    assert place.left_after(1.0) == []
 
 
 def test_a_reader_that_goes_away_changes_nothing_about_the_verdict(place: Place) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from aftermath import Place, wait_for
+from aftermath import Place, kill_with_guardian, wait_for
 from harness import exits
 
 pytestmark = pytest.mark.live
@@ -125,11 +123,9 @@ def test_killed_while_it_is_held_a_fault_inside_a_server_is_switched_off(place: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", FORMS)
-def test_with_the_guardian_killed_first_heal_by_hand_switches_it_off(place: Place, how: str) -> None:
+def test_with_the_guardian_killed_as_well_heal_by_hand_switches_it_off(place: Place, how: str) -> None:
     process, host, guardian = broken(place, how)
-    os.kill(guardian, signal.SIGKILL)
-    process.kill()
-    process.communicate()
+    kill_with_guardian(process, guardian)
     assert on(host) == [how]
     done = place.run("heal")
     assert done.returncode == exits.AS_EXPECTED, done.stdout + done.stderr

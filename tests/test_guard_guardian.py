@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from aftermath import kill_with_guardian
 from clusters.guard import (
     TOKEN_VARIABLE,
     Guardian,
@@ -227,13 +228,11 @@ def test_a_kept_cluster_is_healed_and_lives_on(tmp_path: Path) -> None:
         one.leaves_nothing()
 
 
-def test_after_the_guardian_and_then_the_owner_are_killed_heal_does_the_same_by_hand(tmp_path: Path) -> None:
+def test_after_guardian_and_owner_are_killed_heal_does_the_same_by_hand(tmp_path: Path) -> None:
     with owner(tmp_path) as one:
         guardian = int(one.wait_for("watched")[1])
         one.wait_for("up")
-        os.kill(guardian, signal.SIGKILL)
-        one.child.kill()
-        one.child.wait()
+        kill_with_guardian(one.child, guardian)
         (ledger,) = abandoned()
         assert one.processes() != []
         assert heal(ledger, CLEAN_UP).failed == []
@@ -301,11 +300,58 @@ def test_a_guardian_that_gets_ready_after_its_owners_death_undoes_as_well(tmp_pa
     assert not ledger.directory.exists()
 
 
-def test_a_guardian_that_was_killed_is_known_to_be(tmp_path: Path) -> None:
+def test_a_guardian_that_is_killed_is_replaced_as_often_as_it_takes_and_told_of(tmp_path: Path) -> None:
     guardian = Guardian.start(Ledger.create(ledger_directory("one")))
+    told: list[int] = []
+    guardian.replaced = lambda: told.append(guardian.pid)
+    seen = [guardian.pid]
+    for _ in range(3):
+        os.kill(seen[-1], signal.SIGKILL)
+        assert guardian.alive()
+        until(lambda: told != seen[1:], 2, "word of another guardian")
+        seen.append(guardian.pid)
+    assert told == seen[1:]
+    assert len(set(seen)) == 4
+    guardian.dismiss()
+    assert not guardian.alive()
+    assert [pid for pid in seen if Path(f"/proc/{pid}").exists()] == []
+
+
+def test_the_guardian_that_took_anothers_place_undoes_what_its_owner_leaves(tmp_path: Path) -> None:
+    with owner(tmp_path) as one:
+        os.kill(int(one.wait_for("watched")[1]), signal.SIGKILL)
+        one.wait_for("up")
+        one.child.kill()
+        one.leaves_nothing()
+
+
+def test_where_no_other_guardian_can_be_started_it_is_known(tmp_path: Path) -> None:
+    ledger = Ledger.create(ledger_directory("one"))
+    guardian = Guardian.start(ledger)
+    shutil.rmtree(ledger.directory)
     os.kill(guardian.pid, signal.SIGKILL)
     until(lambda: not guardian.alive())
     guardian.dismiss()
+
+
+def test_two_guardians_of_one_ledger_heal_once_and_neither_complains(tmp_path: Path) -> None:
+    ledger = Ledger.create(ledger_directory("one"))
+    with sleeper() as child:
+        process = stopped(child)
+        ledger.open(RemoveDirectory(str(make_directory(tmp_path / "data"))))
+        ledger.open(SignalProcess(process, signal.SIGCONT), "fault")
+        command = [sys.executable, "-m", "clusters.guard", str(ledger.directory)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        both = [subprocess.Popen(command, cwd=ROOT, **pipes) for _ in range(2)]  # type: ignore[call-overload]
+        assert [one.stdout.readline() for one in both] == ["ready\n"] * 2
+        ledger.release()
+        said = [one.communicate(timeout=30) for one in both]
+        until(lambda: state(process) != "T")
+    assert [one.returncode for one in both] == [0, 0]
+    told = "".join(err for _out, err in said)
+    assert told.count("undone: ") == 2
+    assert "not undone" not in told
+    assert not ledger.directory.exists()
 
 
 def test_a_guardian_keeps_nothing_of_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:

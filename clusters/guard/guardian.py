@@ -13,6 +13,7 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Final
 
 from clusters.guard.errors import GuardianFailed, LedgerError, LedgerGone
@@ -21,6 +22,7 @@ from clusters.guard.ledger import Ledger
 from clusters.guard.process import TOKEN_VARIABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from subprocess import Popen
 
 READY: Final = b"ready\n"
@@ -30,84 +32,145 @@ LOCK_DEADLINE: Final = 30.0
 """Seconds to wait for the lock: somebody may be healing by hand."""
 HEAL_DEADLINE: Final = 30.0
 """Seconds during which what fails is tried again."""
+RESTART_DEADLINE: Final = 2.0
+"""Seconds within which one that was killed is replaced; on an idle machine it takes 0.2 s."""
+RESTARTS: Final = 10
+"""Of one owner: whoever kills it more often means it."""
 
 
 class Guardian:
-    """The owner's end. Start it before anything that the ledger will speak of."""
+    """The owner's end. Start it before anything that the ledger will speak of.
 
-    def __init__(self, process: Popen[bytes], pipe: int) -> None:
+    Should the guardian be killed, another one is started at once: a thread waits for its end.
+    """
+
+    def __init__(self, ledger: Ledger, process: Popen[bytes], pipe: int) -> None:
+        self.replaced: Callable[[], None] | None = None
+        """Called, from that thread, whenever another one has taken the place of one that was killed."""
+        self._ledger = ledger
         self._process = process
         self._pipe: int | None = pipe
+        self._mutex = Lock()
+        self._over = False
+        Thread(target=self._supervise, name="guardian's end", daemon=True).start()
 
     @classmethod
     def start(cls, ledger: Ledger, deadline: float = 30.0) -> Guardian:
         """Start it and wait until it watches, at most `deadline` seconds. Raises GuardianFailed."""
-        # Late: the guardian itself has no use for it, and it takes a while to import.
-        import subprocess
-
-        log = ledger.directory / LOG
-        read_end, write_end = os.pipe()
-        try:
-            with log.open("ab") as errors:
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "clusters.guard", str(ledger.directory)],
-                    stdin=read_end,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    cwd="/",
-                    env=_environment(),
-                    start_new_session=True,
-                )
-        except OSError as error:
-            os.close(write_end)
-            raise GuardianFailed(f"the guardian could not be started: {error.strerror}") from None
-        finally:
-            os.close(read_end)
-        assert process.stdout is not None
-        with process.stdout as ready:
-            seen = b""
-            end = time.monotonic() + deadline
-            poll = select.poll()
-            poll.register(ready, select.POLLIN)
-            while seen != READY and poll.poll(max(0.0, end - time.monotonic()) * 1000):
-                piece = os.read(ready.fileno(), len(READY))
-                if not piece:
-                    break
-                seen += piece
-        guardian = cls(process, write_end)
-        if seen != READY:
-            guardian._end(0)
-            raise GuardianFailed(
-                f"the guardian did not get ready within {deadline:g} s: {_last_line(log)}; nothing was started"
-            )
-        return guardian
+        return cls(ledger, *_started(ledger, deadline))
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def alive(self) -> bool:
-        """Whether it still watches. Without it a kill of the owner leaves everything behind."""
-        return self._process.poll() is None
+        """Whether it watches. Without it a kill of the owner leaves everything behind.
+
+        Where one was killed just now, the next one is waited for, RESTART_DEADLINE seconds at the most.
+        """
+        end = time.monotonic() + RESTART_DEADLINE
+        while self._process.poll() is not None:
+            if self._over or time.monotonic() > end:
+                return False
+            time.sleep(0.01)
+        return True
 
     def dismiss(self, deadline: float = 2.0) -> None:
         """End it without undoing anything: the owner has done so, or means the cluster to stay."""
-        if self._pipe is not None:
-            with suppress(BrokenPipeError):
-                os.write(self._pipe, DONE)
-        self._end(deadline)
+        with self._mutex:
+            self._over = True
+            if self._pipe is not None:
+                with suppress(BrokenPipeError):
+                    os.write(self._pipe, DONE)
+            _end(self._process, deadline)
+            if self._pipe is not None:
+                os.close(self._pipe)
+                self._pipe = None
 
-    def _end(self, deadline: float) -> None:
-        from subprocess import TimeoutExpired
+    def _supervise(self) -> None:
+        for _ in range(RESTARTS):
+            _wait_for_end(self._process.pid)
+            with self._mutex:
+                if self._over:
+                    return
+                self._process.poll()
+                try:
+                    process, pipe = _started(self._ledger, RESTART_DEADLINE)
+                except GuardianFailed:
+                    break
+                assert self._pipe is not None
+                os.close(self._pipe)
+                self._process, self._pipe = process, pipe
+            if self.replaced is not None:
+                self.replaced()
+        self._over = True
 
-        try:
-            self._process.wait(deadline)
-        except TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._pipe is not None:
-            os.close(self._pipe)
-            self._pipe = None
+
+def _started(ledger: Ledger, deadline: float) -> tuple[Popen[bytes], int]:
+    """A process that watches over the ledger, and the write end of its pipe. Raises GuardianFailed."""
+    # Late: the guardian itself has no use for it, and it takes a while to import.
+    import subprocess
+
+    log = ledger.directory / LOG
+    read_end, write_end = os.pipe()
+    try:
+        with log.open("ab") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "clusters.guard", str(ledger.directory)],
+                stdin=read_end,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd="/",
+                env=_environment(),
+                start_new_session=True,
+            )
+    except OSError as error:
+        os.close(write_end)
+        raise GuardianFailed(f"the guardian could not be started: {error.strerror}") from None
+    finally:
+        os.close(read_end)
+    assert process.stdout is not None
+    with process.stdout as ready:
+        seen = b""
+        end = time.monotonic() + deadline
+        poll = select.poll()
+        poll.register(ready, select.POLLIN)
+        while seen != READY and poll.poll(max(0.0, end - time.monotonic()) * 1000):
+            piece = os.read(ready.fileno(), len(READY))
+            if not piece:
+                break
+            seen += piece
+    if seen != READY:
+        _end(process, 0)
+        os.close(write_end)
+        raise GuardianFailed(
+            f"the guardian did not get ready within {deadline:g} s: {_last_line(log)}; nothing was started"
+        )
+    return process, write_end
+
+
+def _end(process: Popen[bytes], deadline: float) -> None:
+    from subprocess import TimeoutExpired
+
+    try:
+        process.wait(deadline)
+    except TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _wait_for_end(pid: int) -> None:
+    """Of a child, without collecting its exit code."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll()
+    finally:
+        os.close(descriptor)
 
 
 def watch(directory: Path) -> int:

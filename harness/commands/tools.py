@@ -11,7 +11,7 @@ from clusters import guard
 from faults.options import describe
 from harness import doctor as examination
 from harness import exits, scenarios
-from harness.output import as_json, say, table
+from harness.output import as_json, complain, say, table
 
 Json = typer.Option(False, "--json", help="JSON for other programs instead of text.")
 
@@ -29,16 +29,34 @@ def list_(json: bool = Json) -> None:
     table(("fault", "what it does", "options"), [(name, found[name], options[name]) for name in found])
 
 
-def heal(json: bool = Json) -> None:
-    """Undo what killed runs left behind."""
+def heal_left_behind() -> None:
+    """Heal it before something new is broken, and say so. What cannot be healed is left to `heal`, which says why."""
+    done, failed = _healed()
+    if done:
+        complain(f"left behind by a killed run and undone: {'; '.join(done)}")
+    if failed:
+        complain(f"left behind by a killed run and NOT undone, see 'mongofault heal': {'; '.join(failed)}")
+
+
+def _healed() -> tuple[list[str], list[str]]:
+    """What was undone, and what was not."""
     guard.sweep()
     found = guard.survey()
     done: list[str] = []
     failed = [str(error) for error in found.broken]
     for ledger in found.abandoned:
-        report = guard.heal(ledger)
+        try:
+            report = guard.heal(ledger)
+        except guard.LedgerHeld:
+            continue  # its guardian was faster, and is at it
         done += [f"{ledger.name}: {record}" for record in report.done]
         failed += [f"{ledger.name}: {failure}" for failure in report.failed]
+    return done, failed
+
+
+def heal(json: bool = Json) -> None:
+    """Undo what killed runs left behind."""
+    done, failed = _healed()
     if json:
         as_json({"healed": done, "failed": failed})
     else:

@@ -37,6 +37,8 @@ def sentence(event: Event) -> str | None:
             return f"op {event['opid']} killed on {event['member']} (stream {event['stream']})"
         case "release":
             return f"{event['what']}{': ' + event['member'] if event.get('member') else ''}"
+        case "cluster" if event["what"] == "guardian replaced":
+            return "the guardian was killed; another guardian watches"
         case "stream.error":
             return f"stream {event['stream']}: error {first_sentence(event['error'])}"
         case _:

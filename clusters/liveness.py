@@ -59,8 +59,10 @@ async def _death(process: LocalProcess) -> None:
     """Returns never while the process lives, or is down because it was taken down here; raises MemberDied with its
     last words when it has ended otherwise."""
     while True:
+        life = process.process
         await _ended(process)
-        if not process.ended_here:
+        # Whoever started it again may have been faster than this look at it.
+        if process.process == life and not process.ended_here:
             raise MemberDied(process.name, process.exit_code(), process.last_words())
         while process.ended_here:  # noqa: ASYNC110 - whoever starts it knows nothing of those who watch it
             await asyncio.sleep(DOWN_POLL)
@@ -70,13 +72,14 @@ async def _ended(process: LocalProcess) -> None:
     """Until this life of the process is over."""
     ended = asyncio.Event()
     descriptor: int | None = None
-    assert process.process is not None
+    life = process.process
+    assert life is not None
     try:
-        descriptor = os.pidfd_open(process.process.pid)
+        descriptor = os.pidfd_open(life.pid)
     except ProcessLookupError:
         ended.set()
     # Looked at after the descriptor is open: a pid that was used again must not be watched.
-    if not process.running():
+    if process.process != life or not process.running():
         ended.set()
     loop = asyncio.get_running_loop()
     try:

@@ -30,6 +30,11 @@ class Role(StrEnum):
         """Whether users' documents live on such members."""
         return self in (Role.SHARD, Role.REPLICA_SET)
 
+    @property
+    def is_mongod(self) -> bool:
+        """Whether it is a member of a set; the router is none."""
+        return self is not Role.ROUTER
+
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:

@@ -3,15 +3,23 @@
 from faults.base import Evidence, Fault, Site, Unproven, by_name, names, summary
 from faults.freeze import Freeze
 from faults.hang_after_command import HangAfterCommand
+from faults.kill import Kill
 from faults.pause_replication import PauseReplication
+from faults.restart import Restart
+from faults.stutter import Stutter
+from faults.terminate import Terminate
 
 __all__ = [
     "Evidence",
     "Fault",
     "Freeze",
     "HangAfterCommand",
+    "Kill",
     "PauseReplication",
+    "Restart",
     "Site",
+    "Stutter",
+    "Terminate",
     "Unproven",
     "by_name",
     "names",

@@ -1,4 +1,4 @@
-"""One member asked directly, on a connection that is kept between questions: a fault is looked at many times a second.
+"""One member asked directly: once, or on a connection that is kept, for a fault is looked at many times a second.
 
 Knows commands, not what they mean.
 """
@@ -8,10 +8,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.wire.connection import Connection
+from clusters.errors import ClusterError
+from clusters.member import Member
+from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
 
 ANSWER = 10.0
 """Seconds for an answer; a member that is merely paused answers in milliseconds, one on a burdened machine late."""
+
+
+FAILURES = (CommandFailed, ConnectionLost, DeadlinePassed)
+"""All that a question can come to instead of an answer."""
+
+
+class NoAnswer(ClusterError):
+    """A member did not answer, or said no; a sentence on it."""
+
+
+async def ask(target: Member, document: Mapping[str, Any], *, deadline: float | None = None) -> dict[str, Any]:
+    """One question on a connection of its own. Raises NoAnswer."""
+    server = Direct(target.host)
+    try:
+        return await server.command(document, deadline=deadline)
+    except FAILURES as error:
+        raise NoAnswer(f"{target.name} cannot be asked: {error}") from error
+    finally:
+        server.close()
 
 
 class Direct:

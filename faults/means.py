@@ -9,8 +9,8 @@ from typing import Protocol
 
 from clusters.guard import Undo
 from clusters.member import Member
-from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
 from faults.base import HealFailed
+from faults.direct import FAILURES, NoAnswer, ask
 
 
 class Means(Protocol):
@@ -34,11 +34,20 @@ class Means(Protocol):
     def close(self) -> None: ...
 
 
+async def no_secondary(target: Member) -> str | None:
+    """Why there is no replication to it that could be disturbed, or None."""
+    try:
+        hello = await ask(target, {"hello": 1})
+    except NoAnswer as error:
+        return str(error)
+    return None if hello.get("secondary") else f"{target.name} is no secondary: nothing is replicated to it"
+
+
 async def obstacle(target: Member, means: Means) -> str | None:
     """Why it cannot be switched on there, or None; a sentence on the target."""
     try:
         reason = await means.obstacle()
-    except (ConnectionLost, DeadlinePassed, CommandFailed) as error:
+    except FAILURES as error:
         reason = f"cannot be asked: {error}"
     finally:
         means.close()
@@ -53,7 +62,7 @@ async def switch_off(target: Member, means: Means) -> None:
         await means.off()
         if await means.is_on():
             raise HealFailed(f"{means} is still on after it was switched off on {target.name}")
-    except (CommandFailed, ConnectionLost, DeadlinePassed) as error:
+    except FAILURES as error:
         if target.running():
             raise HealFailed(f"{means} on {target.name} cannot be shown to be off: {error}") from error
     finally:

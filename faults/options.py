@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, get_args
+from collections.abc import Mapping, Sequence
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from bson import json_util
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from clusters.errors import Refused
 
@@ -13,7 +15,40 @@ from clusters.errors import Refused
 class Options(BaseModel):
     """Of a fault that has none; the others' are made from it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _split(given: object) -> object:
+    return tuple(one.strip() for one in given.split(",") if one.strip()) if isinstance(given, str) else given
+
+
+def _tags(given: object) -> object:
+    if not isinstance(given, str):
+        return given
+    pairs = [one.partition("=") for one in given.split(",") if one.strip()]
+    if not all(key.strip() and equals for key, equals, _value in pairs):
+        raise ValueError("expected K=V, or several with commas between them")
+    return {key.strip(): value.strip() for key, _equals, value in pairs}
+
+
+def _document(given: object) -> object:
+    """Extended JSON (v2, relaxed or canonical)."""
+    if not isinstance(given, str):
+        return given
+    found = json_util.loads(given)
+    if not isinstance(found, Mapping):
+        raise ValueError("expected a document in extended JSON")
+    return found
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+"""Several, as text with commas between them."""
+Tags = Annotated[dict[str, str], BeforeValidator(_tags)]
+"""Tags of members, as K=V with commas between them."""
+Document = Annotated[dict[str, Any], BeforeValidator(_document)]
+"""A document, as extended JSON."""
+
+_SHAPES = {_split: "A,B,..", _tags: "K=V,..", _document: "JSON"}
 
 
 def parse(fault: str, model: type[Options], given: Sequence[str]) -> Any:
@@ -28,8 +63,15 @@ def parse(fault: str, model: type[Options], given: Sequence[str]) -> Any:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        found = f"{first['loc'][0]}={first['input']}"
-        raise Refused(f"--fault-option {found}: {fault} takes {describe(model)}") from None
+        if not first["loc"]:
+            # What options do not go together only the fault can say.
+            raise Refused(f"--fault-option: {fault}: {first['msg'].removeprefix('Value error, ')}") from None
+        name = str(first["loc"][0])
+        if first["type"] == "missing":
+            raise Refused(f"--fault-option {name}=..: {fault} needs it; it takes {describe(model)}") from None
+        message = first["msg"].removeprefix("Value error, ")
+        found = f"{name}={values.get(name)}: {message[0].lower()}{message[1:]}"
+        raise Refused(f"--fault-option {found}; {fault} takes {describe(model)}") from None
 
 
 def describe(model: type[Options]) -> str:
@@ -38,6 +80,13 @@ def describe(model: type[Options]) -> str:
 
 
 def _values(field: Any) -> str:
-    choices = [one for one in get_args(field.annotation) if isinstance(one, str)]
+    for one in field.metadata:
+        if isinstance(one, BeforeValidator) and one.func in _SHAPES:
+            return _SHAPES[one.func]
+    kinds = [one for one in get_args(field.annotation) if one is not NoneType]
+    choices = [one for one in kinds if isinstance(one, str)]
     ordered = sorted(choices, key=lambda one: one != field.default)
-    return "|".join(ordered) or getattr(field.annotation, "__name__", "VALUE").upper()
+    plain = kinds[0] if kinds and not choices and get_origin(field.annotation) is not dict else field.annotation
+    if plain is bool:
+        ordered = ["yes", "no"] if field.default else ["no", "yes"]
+    return "|".join(ordered) or getattr(plain, "__name__", "VALUE").upper()

@@ -17,7 +17,6 @@ from pydantic import Field
 
 from clusters.cluster import primary_of
 from clusters.guard import Undo
-from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
 from faults import means
 from faults.base import Evidence, Site, Unproven, register
 from faults.direct import Direct
@@ -70,16 +69,7 @@ class PauseReplication:
         self._means: Means = FsyncLock(site.target.host) if how == "fsyncLock" else FailPoint(site.target.host, how)
 
     async def available(self) -> str | None:
-        server = Direct(self.target.host)
-        try:
-            hello = await server.command({"hello": 1})
-        except (CommandFailed, ConnectionLost, DeadlinePassed) as error:
-            return f"{self.target.name} cannot be asked: {error}"
-        finally:
-            server.close()
-        if not hello.get("secondary"):
-            return f"{self.target.name} is no secondary: nothing is replicated to it"
-        return await means.obstacle(self.target, self._means)
+        return await means.no_secondary(self.target) or await means.obstacle(self.target, self._means)
 
     def undo(self) -> Sequence[Undo]:
         return [self._means.undo()]

@@ -10,7 +10,7 @@ import pytest
 
 from clusters import local
 from clusters.local import OwnCluster
-from clusters.topology import sharded_cluster, single_replica_set
+from clusters.topology import Settings, sharded_cluster, single_replica_set
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,6 +35,22 @@ async def sharded() -> AsyncIterator[OwnCluster]:
 async def replica_set() -> AsyncIterator[OwnCluster]:
     """A plain replica set of three members; left healthy by every test that uses it."""
     cluster = await local.bring_up(single_replica_set(3), "tests-replica-set")
+    try:
+        yield cluster
+    finally:
+        await cluster.down()
+
+
+@pytest.fixture(scope="session")
+async def nimble() -> AsyncIterator[OwnCluster]:
+    """A replica set of three that notices everything at once; its members may be ended, started and reconfigured."""
+    settings = Settings(
+        heartbeat_ms=200,
+        election_timeout_ms=1000,
+        # A member told to end tells its clients so for 15 s otherwise.
+        parameters={"shutdownTimeoutMillisForSignaledShutdown": "100"},
+    )
+    cluster = await local.bring_up(single_replica_set(3, settings=settings), "tests-nimble")
     try:
         yield cluster
     finally:

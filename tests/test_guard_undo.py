@@ -13,14 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bson.int64 import Int64
 
 from clusters.guard import (
     MARKER,
+    AddMember,
+    EndStepDown,
     FailPointOff,
     FsyncUnlock,
     KillProcess,
     Process,
     Reconfigure,
+    RemoveCgroup,
     RemoveDirectory,
     RunCommand,
     SignalProcess,
@@ -36,7 +40,7 @@ from clusters.guard import (
     state,
     to_plain,
 )
-from clusters.guard.commands import put_back
+from clusters.guard.commands import add, put_back
 from clusters.guard.undo import kill
 from guard_parts import sleeper, stopped, until
 
@@ -46,11 +50,17 @@ ALL: list[Undo] = [
     KillProcess(SOMEBODY, "token"),
     KillProcess(token="token"),
     StartProcess(("/bin/mongod", "--port", "1"), "/log", "token"),
+    StartProcess(("/bin/mongod", "--port", "1"), "/log", "token", SOMEBODY),
     RemoveDirectory("/somewhere"),
     FailPointOff("127.0.0.1:1", "failCommand"),
     FsyncUnlock("127.0.0.1:1"),
     RunCommand("127.0.0.1:1", "admin", {"setParameter": 1, "x": {"$numberLong": "5"}}),
     Reconfigure(("127.0.0.1:1",), "shard0", {"127.0.0.1:1": {"tags": {"dc": "a"}, "priority": 2}}),
+    AddMember(
+        ("127.0.0.1:1",), "shard0", {"_id": 2, "host": "127.0.0.1:2", "tags": {}, "secondaryDelaySecs": Int64(0)}
+    ),
+    EndStepDown("127.0.0.1:1"),
+    RemoveCgroup("/sys/fs/cgroup/mongofault-1", "/sys/fs/cgroup"),
 ]
 
 
@@ -233,6 +243,21 @@ def test_a_process_that_was_killed_is_started_again_once(tmp_path: Path) -> None
         KillProcess(token=token).undo(5)
 
 
+def test_the_life_that_was_to_end_has_ended_before_another_begins(tmp_path: Path) -> None:
+    token = new_token()
+    with sleeper(token) as child:
+        before = identify(child.pid)
+        undo = StartProcess(["sleep", "60"], str(tmp_path / "log"), token, before)
+        try:
+            for _time in range(2):
+                undo.undo(5)
+                assert child.wait(1) == -signal.SIGKILL
+                until(lambda: len(find_by_token(token)) == 1, what="one process with the token")
+            assert find_by_token(token) != [before]
+        finally:
+            KillProcess(token=token).undo(5)
+
+
 def test_a_command_that_cannot_be_started_is_not_called_undone(tmp_path: Path) -> None:
     with pytest.raises(UndoFailed, match="/nowhere/mongod cannot be started: No such file"):
         StartProcess(["/nowhere/mongod"], str(tmp_path / "log"), new_token()).undo(5)
@@ -242,6 +267,7 @@ def test_a_server_that_is_gone_has_no_fail_point_but_its_command_was_not_run() -
     nobody = "127.0.0.1:1"
     FailPointOff(nobody, "failCommand").undo(5)
     FsyncUnlock(nobody).undo(5)
+    EndStepDown(nobody).undo(5)
     with pytest.raises(UndoFailed, match="nobody listens"):
         RunCommand(nobody, "admin", {"ping": 1}).undo(1)
     with pytest.raises(UndoFailed, match="no primary found"):
@@ -267,3 +293,18 @@ def test_one_vote_is_put_back_at_a_time() -> None:
         votes.append([member["votes"] for member in found["members"]])
     assert votes == [[1, 0, 1], [1, 1, 1]]
     assert [member["priority"] for member in found["members"]] == [1, 1, 1]
+
+
+def test_a_member_is_added_once_in_its_old_place() -> None:
+    found = config({"_id": 0}, {"_id": 1}, {"_id": 2})
+    whole, (removed,) = config(*found["members"]), found["members"][1:2]
+    del found["members"][1]
+    assert add(found, removed)
+    assert found == whole
+    assert not add(found, removed)
+
+
+@pytest.mark.parametrize("path", ["/sys/fs/cgroup", "mongofault-1"])
+def test_a_control_group_that_is_not_ours_is_no_undo_record(path: str) -> None:
+    with pytest.raises(ValueError, match="expected the absolute path of a control group mongofault-"):
+        RemoveCgroup(path, "/sys/fs/cgroup")

@@ -33,3 +33,25 @@ async def test_a_process_killed_here_and_started_again_ends_nothing_and_its_own_
     with pytest.raises(MemberDied, match="sleeper ended out of turn"):
         await while_all_live(work(), [process])
     assert restarted
+
+
+async def test_a_process_started_again_before_anybody_could_look_ends_nothing(tmp_path: Path) -> None:
+    process = LocalProcess("sleeper", "127.0.0.1:1", ["sleep", "60"], tmp_path / "log", new_token())
+    process.spawn()
+
+    async def work() -> None:
+        for _time in range(20):
+            await asyncio.sleep(0.01)
+            process.ended_here = True
+            first = process.process
+            assert first is not None
+            os.kill(first.pid, signal.SIGKILL)
+            while process.running():
+                pass
+            process.spawn()
+        await asyncio.sleep(0.1)
+
+    try:
+        await while_all_live(work(), [process])
+    finally:
+        await process.kill()

@@ -23,10 +23,13 @@ from clusters.guard.process import (
 )
 from clusters.guard.records import Lifetime, Opening, Record, Scope
 from clusters.guard.undo import (
+    AddMember,
+    EndStepDown,
     FailPointOff,
     FsyncUnlock,
     KillProcess,
     Reconfigure,
+    RemoveCgroup,
     RemoveDirectory,
     RunCommand,
     SignalProcess,
@@ -40,6 +43,8 @@ __all__ = [
     "MARKER",
     "STOPPED",
     "TOKEN_VARIABLE",
+    "AddMember",
+    "EndStepDown",
     "FailPointOff",
     "Failure",
     "FsyncUnlock",
@@ -56,6 +61,7 @@ __all__ = [
     "Process",
     "Reconfigure",
     "Record",
+    "RemoveCgroup",
     "RemoveDirectory",
     "Report",
     "RunCommand",

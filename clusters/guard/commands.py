@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clusters.guard.errors import UndoFailed
@@ -23,6 +23,9 @@ PAUSE = 0.1
 COMMIT_MS = 300
 """Milliseconds to wait until a majority has a new configuration. The primary installs it before it waits, and spreads
 it with its next heartbeats, by default 2 s apart: to wait for those would only keep the guardian here."""
+
+NOT_SECONDARY = 95
+"""replSetFreeze asked of a primary, or of one that stands for election this moment (measured on 6.0.5)."""
 
 NOT_FOUND = 59
 """CommandNotFound: configureFailPoint on a server started without test commands."""
@@ -110,17 +113,27 @@ def run_extended(host: str, database: str, command: Mapping[str, Any], deadline:
         raise UndoFailed(str(error)) from None
 
 
-def reconfigure(hosts: Sequence[str], set_name: str, members: Mapping[str, Mapping[str, Any]], deadline: float) -> None:
-    """Put the named fields of the named members back into the set's configuration, through whoever is primary.
+def end_step_down(host: str, deadline: float) -> None:
+    """End the time in which a server that stepped down does not stand for election. One that is gone, or is the
+    primary again, has none."""
+    try:
+        run(host, "admin", {"replSetFreeze": 0}, deadline)
+    except Refused:
+        return
+    except CommandError as error:
+        if error.code != NOT_SECONDARY:
+            raise UndoFailed(str(error)) from None
 
-    A configuration that says so already is left as it is. Members that are no longer in the set are passed over.
-    """
+
+def reconfigure(hosts: Sequence[str], set_name: str, change: Callable[[dict[str, Any]], bool], deadline: float) -> None:
+    """Let `change` alter the set's configuration and, if it says that it did, install it through whoever is primary;
+    until there is nothing left for it to do."""
     end = time.monotonic() + deadline
     while True:
         try:
             primary = _primary(hosts, set_name, end)
             config = run(primary, "admin", {"replSetGetConfig": 1}, end - time.monotonic())["config"]
-            if not put_back(config, members):
+            if not change(config):
                 return
             config["version"] += 1
             run(primary, "admin", {"replSetReconfig": config, "maxTimeMS": COMMIT_MS}, end - time.monotonic())
@@ -134,7 +147,8 @@ def reconfigure(hosts: Sequence[str], set_name: str, members: Mapping[str, Mappi
 
 
 def put_back(config: dict[str, Any], members: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Change `config` towards what `members` says of each host; False when it says so already.
+    """Change `config` towards what `members` says of each host; False when it says so already. Members that are no
+    longer in the set are passed over.
 
     The vote of at most one member changes: a reconfiguration that is not forced may add or remove one voter only
     (manual: replSetReconfig, since 4.4).
@@ -153,6 +167,14 @@ def put_back(config: dict[str, Any], members: Mapping[str, Mapping[str, Any]]) -
         member.update(differing)
         changed = True
     return changed
+
+
+def add(config: dict[str, Any], member: Mapping[str, Any]) -> bool:
+    """Put a member into `config`, in the order of their numbers; False when its host is in there already."""
+    if any(one["host"] == member["host"] for one in config["members"]):
+        return False
+    config["members"] = sorted([*config["members"], dict(member)], key=lambda one: int(one["_id"]))
+    return True
 
 
 def _primary(hosts: Sequence[str], set_name: str, end: float) -> str:

@@ -1,6 +1,7 @@
 """What can be undone: a closed set of primitives, each plain data that another process can carry out later.
 
-They know processes, directories and commands; which fault or which member they belong to is not their business.
+They know processes, directories, control groups and commands; which fault or member they belong to is not their
+business.
 Containers and networks will be further primitives of the same form.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from clusters.guard import commands, directories
+from clusters.guard import cgroups, commands, directories
 from clusters.guard.errors import UndoFailed
 from clusters.guard.process import TOKEN_VARIABLE, Process, find_by_tokens, send_signal, state, wait_gone
 
@@ -75,16 +76,22 @@ class KillProcess:
 
 @dataclass(frozen=True, slots=True)
 class StartProcess:
-    """Start a server again that was killed; not if a process bears its token, which it had before as well."""
+    """Start a server again that was killed; not if a process bears its token, which it had before as well.
+
+    `process` the life that was to end, ended for certain first: a server that was told to end may do so much later.
+    """
 
     command: Sequence[str]
     log: str
     token: str
+    process: Process | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "command", tuple(self.command))
 
     def undo(self, deadline: float) -> None:
+        if self.process is not None:
+            KillProcess(self.process).undo(deadline)
         # One that dies bears its token for a moment longer, one just started not yet; neither is announced.
         time.sleep(min(SPAWN_GRACE, deadline))
         if find_by_tokens([self.token])[self.token]:
@@ -179,14 +186,74 @@ class Reconfigure:
         object.__setattr__(self, "hosts", tuple(self.hosts))
 
     def undo(self, deadline: float) -> None:
-        commands.reconfigure(self.hosts, self.set_name, self.members, deadline)
+        commands.reconfigure(
+            self.hosts, self.set_name, lambda config: commands.put_back(config, self.members), deadline
+        )
 
     def __str__(self) -> str:
         return f"reconfigure {self.set_name} for {', '.join(self.members)}"
 
 
+@dataclass(frozen=True, slots=True)
+class AddMember:
+    """Take a member into a set's configuration again, as it was in it (`member`, as `replSetGetConfig` had it)."""
+
+    hosts: Sequence[str]
+    set_name: str
+    member: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hosts", tuple(self.hosts))
+
+    def undo(self, deadline: float) -> None:
+        commands.reconfigure(self.hosts, self.set_name, lambda config: commands.add(config, self.member), deadline)
+
+    def __str__(self) -> str:
+        return f"add {self.member['host']} to {self.set_name}"
+
+
+@dataclass(frozen=True, slots=True)
+class EndStepDown:
+    """Let a server (`address:port`) that stepped down be elected again before its time is over."""
+
+    host: str
+
+    def undo(self, deadline: float) -> None:
+        commands.end_step_down(self.host, deadline)
+
+    def __str__(self) -> str:
+        return f"end of the step-down of {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveCgroup:
+    """Move the processes in a control group that we made (see `cgroups`) to `back`, and remove it."""
+
+    path: str
+    back: str
+
+    def __post_init__(self) -> None:
+        cgroups.check(self.path)
+
+    def undo(self, deadline: float) -> None:
+        cgroups.remove(Path(self.path), Path(self.back), deadline)
+
+    def __str__(self) -> str:
+        return f"remove {self.path}"
+
+
 Undo = (
-    SignalProcess | KillProcess | StartProcess | RemoveDirectory | FailPointOff | FsyncUnlock | RunCommand | Reconfigure
+    SignalProcess
+    | KillProcess
+    | StartProcess
+    | RemoveDirectory
+    | FailPointOff
+    | FsyncUnlock
+    | RunCommand
+    | Reconfigure
+    | AddMember
+    | EndStepDown
+    | RemoveCgroup
 )
 
 KINDS: Mapping[str, type[Undo]] = {
@@ -198,6 +265,9 @@ KINDS: Mapping[str, type[Undo]] = {
     "fsync unlock": FsyncUnlock,
     "run command": RunCommand,
     "reconfigure": Reconfigure,
+    "add member": AddMember,
+    "end step-down": EndStepDown,
+    "remove cgroup": RemoveCgroup,
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
 

@@ -1,6 +1,8 @@
 """Faults, one file each, registered by name; what they share is in `base`, how targets are named in `nodespec`."""
 
 from faults.base import Evidence, Fault, Site, Unproven, by_name, names, summary
+from faults.fail_command import FailCommand
+from faults.fail_point import AnyFailPoint
 from faults.freeze import Freeze
 from faults.hang_after_command import HangAfterCommand
 from faults.kill import Kill
@@ -10,7 +12,9 @@ from faults.stutter import Stutter
 from faults.terminate import Terminate
 
 __all__ = [
+    "AnyFailPoint",
     "Evidence",
+    "FailCommand",
     "Fault",
     "Freeze",
     "HangAfterCommand",

@@ -10,15 +10,29 @@ from typing import Any
 
 from clusters.guard import FailPointOff, Undo
 from clusters.wire.connection import CommandFailed
-from faults.direct import Direct
+from faults.direct import ANSWER, Direct
 
 
 class FailPoint:
-    """One fail point on one server (`address:port`)."""
+    """One fail point on one server (`address:port`).
 
-    def __init__(self, host: str, name: str, conditions: Mapping[str, Any] | None = None) -> None:
+    `mode` as configureFailPoint takes it; `patience` the seconds that switching it off may take, for it waits for what
+    is held there and may not be interrupted (measured on 6.0.5: blockConnection of failCommand).
+    """
+
+    def __init__(
+        self,
+        host: str,
+        name: str,
+        conditions: Mapping[str, Any] | None = None,
+        *,
+        mode: str | Mapping[str, Any] = "alwaysOn",
+        patience: float = ANSWER,
+    ) -> None:
         self.name = name
         self._conditions = dict(conditions or {})
+        self._mode = mode
+        self._patience = patience
         self._server = Direct(host)
         self._before: int | None = None
 
@@ -39,7 +53,7 @@ class FailPoint:
         return FailPointOff(self._server.host, self.name)
 
     async def on(self) -> None:
-        command: dict[str, Any] = {"configureFailPoint": self.name, "mode": "alwaysOn"}
+        command: dict[str, Any] = {"configureFailPoint": self.name, "mode": self._mode}
         if self._conditions:
             command["data"] = self._conditions
         # The count goes on from earlier uses, and the reply has it as it was before this one (measured on 6.0.5).
@@ -58,7 +72,7 @@ class FailPoint:
         return f"{self} entered {times} times" if times > 0 else None
 
     async def off(self) -> None:
-        await self._server.command({"configureFailPoint": self.name, "mode": "off"})
+        await self._server.command({"configureFailPoint": self.name, "mode": "off"}, deadline=self._patience)
 
     def close(self) -> None:
         self._server.close()

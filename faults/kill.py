@@ -35,6 +35,7 @@ class Kill:
     needs: ClassVar[str] = "a member that is a process of this machine"
     proven_by: ClassVar[str] = "no process, as the kernel says, and nobody listens at its port"
     healed_by: ClassVar[str] = "started again, and it says hello; with restart=no nothing"
+    aim: ClassVar[str] = "any"
 
     def __init__(self, site: Site, options: Any = None) -> None:
         self.target = site.target

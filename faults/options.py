@@ -83,6 +83,10 @@ def _values(field: Any) -> str:
     for one in field.metadata:
         if isinstance(one, BeforeValidator) and one.func in _SHAPES:
             return _SHAPES[one.func]
+    if nested := [one for one in get_args(field.annotation) if get_origin(one) is Annotated]:
+        # Beside a document something simpler may be said.
+        choices = [one for kind in get_args(field.annotation) for one in get_args(kind) if isinstance(one, str)]
+        return "|".join([*choices, *(_SHAPES[get_args(one)[1].func] for one in nested)])
     kinds = [one for one in get_args(field.annotation) if one is not NoneType]
     choices = [one for one in kinds if isinstance(one, str)]
     ordered = sorted(choices, key=lambda one: one != field.default)

@@ -43,6 +43,7 @@ class Restart:
     needs: ClassVar[str] = "a member that is a process of this machine"
     proven_by: ClassVar[str] = "another process, as the kernel says, whose own uptime began after the act"
     healed_by: ClassVar[str] = "it runs and says hello; it did so already when the fault was proven"
+    aim: ClassVar[str] = "any"
 
     def __init__(self, site: Site, options: Any = None) -> None:
         options = options or RestartOptions()

@@ -45,6 +45,7 @@ class Stutter:
     needs: ClassVar[str] = "a member that is a process of this machine"
     proven_by: ClassVar[str] = "process state T and not T in turn, as the kernel says"
     healed_by: ClassVar[str] = "SIGCONT, and the state is T no more"
+    aim: ClassVar[str] = "any"
 
     def __init__(self, site: Site, options: Any = None) -> None:
         options = options or StutterOptions()

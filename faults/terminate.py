@@ -30,6 +30,7 @@ class Terminate:
     needs: ClassVar[str] = "a member that is a process of this machine"
     proven_by: ClassVar[str] = "no process, as the kernel says, and an orderly end as the last line of its log"
     healed_by: ClassVar[str] = "started again, and it says hello"
+    aim: ClassVar[str] = "any"
 
     def __init__(self, site: Site, options: Any = None) -> None:
         self.target = site.target

@@ -177,16 +177,17 @@ async def move_tags(primary: Connection, tags: Mapping[str, Mapping[str, str]]) 
 
 async def set_fields(primary: Connection, fields: Mapping[str, Mapping[str, Any]], *, force: bool = False) -> None:
     """Set fields (`tags`, `hidden`, `priority`) of the hosts named in the configuration, leaving all else alone."""
+    await reconfigure(primary, lambda config: give(config, fields), force=force)
 
-    def change(config: Document) -> bool:
-        changed = False
-        for member in config["members"]:
-            for name, value in fields.get(member["host"], {}).items():
-                changed |= member.get(name) != value
-                member[name] = value
-        return changed
 
-    await reconfigure(primary, change, force=force)
+def give(config: Document, fields: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Set fields of the hosts named in `config`; whether that changed anything."""
+    changed = False
+    for member in config["members"]:
+        for name, value in fields.get(member["host"], {}).items():
+            changed |= member.get(name) != value
+            member[name] = value
+    return changed
 
 
 async def add_shard(config: Connection, name: str, hosts: list[str]) -> None:

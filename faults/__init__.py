@@ -5,9 +5,14 @@ from faults.fail_command import FailCommand
 from faults.fail_point import AnyFailPoint
 from faults.freeze import Freeze
 from faults.hang_after_command import HangAfterCommand
+from faults.hide_member import HideMember
 from faults.kill import Kill
+from faults.move_tags import MoveTags
 from faults.pause_replication import PauseReplication
+from faults.remove_member import RemoveMember
 from faults.restart import Restart
+from faults.slow_apply import SlowApply
+from faults.step_down import StepDown
 from faults.stutter import Stutter
 from faults.terminate import Terminate
 
@@ -18,10 +23,15 @@ __all__ = [
     "Fault",
     "Freeze",
     "HangAfterCommand",
+    "HideMember",
     "Kill",
+    "MoveTags",
     "PauseReplication",
+    "RemoveMember",
     "Restart",
     "Site",
+    "SlowApply",
+    "StepDown",
     "Stutter",
     "Terminate",
     "Unproven",

@@ -157,7 +157,7 @@ async def test_a_fail_point_may_be_entered_with_a_probability_or_some_times(
     )
     async with struck(replica_set, victim, form, tmp_path) as blow, driver(victim) as client:
         injecting = asyncio.create_task(blow.injection.inject())
-        fared = []
+        fared: list[str] = []
         while not injecting.done() or len(fared) < 40:
             try:
                 await find(client)

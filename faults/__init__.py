@@ -1,6 +1,7 @@
 """Faults, one file each, registered by name; what they share is in `base`, how targets are named in `nodespec`."""
 
 from faults.base import Evidence, Fault, Site, Unproven, by_name, names, summary
+from faults.cpu_limit import CpuLimit
 from faults.fail_command import FailCommand
 from faults.fail_point import AnyFailPoint
 from faults.freeze import Freeze
@@ -18,6 +19,7 @@ from faults.terminate import Terminate
 
 __all__ = [
     "AnyFailPoint",
+    "CpuLimit",
     "Evidence",
     "FailCommand",
     "Fault",

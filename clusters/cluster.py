@@ -46,6 +46,11 @@ class Cluster(Protocol):
         """A driver connected as an application would be."""
 
 
+def entrances(cluster: Cluster) -> list[str]:
+    """Where an application comes in (`address:port`): the router, or the members of the replica set."""
+    return [cluster.router] if cluster.router else [member.host for member in cluster.members.values()]
+
+
 def of_set(cluster: Cluster, set_name: str) -> list[Member]:
     """The members of one set, in the order of the topology."""
     return [member for member in cluster.members.values() if member.spec.set_name == set_name]

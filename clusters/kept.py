@@ -26,6 +26,8 @@ from clusters.member import LocalMember
 from clusters.topology import ROUTER, Topology
 
 FILE = "cluster.json"
+ADOPTED = "adopted.json"
+"""In its place where the cluster was made by somebody else (see `clusters.adopted`)."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,18 @@ def names() -> list[str]:
     return sorted(ledger.name for ledger in survey().kept)
 
 
+def is_adopted(name: str) -> bool:
+    """Whether a cluster of this name is written down that somebody else made."""
+    try:
+        return (ledger_directory(name) / ADOPTED).exists()
+    except ValueError:
+        return False
+
+
 def read(name: str) -> ClusterRecord:
     """Raises Refused naming the clusters there are."""
+    if is_adopted(name):
+        raise Refused(f"cluster {name!r} was adopted: its processes are not ours")
     try:
         return _as_they_are(_json.validate_json((ledger_directory(name) / FILE).read_bytes()))
     except (OSError, ValueError) as error:
@@ -170,6 +182,10 @@ def hold(name: str) -> Ledger:
 
 async def down(name: str) -> None:
     """Remove a kept cluster: processes, data, its record. Raises Refused, ClusterError."""
+    if is_adopted(name):
+        raise Refused(
+            f"cluster {name!r} was adopted and is not ours to remove: mongofault release {name} lets go of it"
+        )
     await take_down(hold(name), None)
 
 

@@ -244,7 +244,7 @@ class _Attempt:
         async def make_ready() -> None:
             try:
                 await shaping.shape(self.topology, self.hosts)
-                await ready.wait(cluster, deadline=READY_DEADLINE)
+                await ready.wait(cluster, self.ledger.id, deadline=READY_DEADLINE)
             except (CommandFailed, ConnectionLost, DeadlinePassed, PyMongoError) as error:
                 raise ClusterError(f"bring-up failed: {error}") from error
 

@@ -11,29 +11,29 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pymongo import AsyncMongoClient
-from pymongo.errors import OperationFailure
 from pymongo.write_concern import WriteConcern
 
+from clusters import ownership
 from clusters.cluster import Cluster
 
-DATABASE: Final = "mongofault"
-"""The harness's own database in a cluster that is its own."""
-MARKER: Final = "owner"
+DATABASE: Final = ownership.DATABASE
 CANARY: Final = "canary"
 """A collection with documents on every shard: what Ready writes, and what a watcher's causal read finds."""
 
 CANARY_KEY: Final = "shard"
 
 
-async def wait(cluster: Cluster, *, deadline: float) -> None:
-    """Until the cluster is Ready. Raises ClusterError, or TimeoutError after `deadline` seconds."""
+async def wait(cluster: Cluster, ledger_id: str, *, deadline: float) -> None:
+    """Until the cluster is Ready, and bears the marker of the ledger. Raises TimeoutError after `deadline` seconds."""
     async with (
         asyncio.timeout(deadline),
         cluster.client(serverSelectionTimeoutMS=int(deadline * 1000)) as client,
     ):
         if cluster.topology.sharded:
             await spread(client, f"{DATABASE}.{CANARY}", CANARY_KEY, [shard.name for shard in cluster.topology.shards])
-        await mark(client, cluster.name)
+        marker = ownership.document(ownership.new(ledger_id, cluster.name, "up"))
+        owner = client[DATABASE].get_collection(ownership.COLLECTION, write_concern=WriteConcern("majority"))
+        await owner.replace_one({"_id": marker["_id"]}, marker, upsert=True)
         canary = client[DATABASE].get_collection(CANARY, write_concern=WriteConcern("majority"))
         await canary.insert_many([{CANARY_KEY: number} for number, _ in enumerate(cluster.topology.shards)])
 
@@ -46,18 +46,3 @@ async def spread(client: AsyncMongoClient[dict[str, Any]], namespace: str, key: 
     for value, shard in enumerate(shards):
         if value:
             await client.admin.command("moveRange", namespace, min={key: value}, toShard=shard)
-
-
-async def mark(client: AsyncMongoClient[dict[str, Any]], name: str) -> None:
-    """Write the ownership marker: only a cluster that bears it is ever written to or broken."""
-    owner = client[DATABASE].get_collection(MARKER, write_concern=WriteConcern("majority"))
-    await owner.update_one({"_id": "owner"}, {"$set": {"cluster": name}}, upsert=True)
-
-
-async def owner_of(client: AsyncMongoClient[dict[str, Any]]) -> str | None:
-    """The name in the cluster's ownership marker, None where there is no marker."""
-    try:
-        marker = await client[DATABASE][MARKER].find_one({"_id": "owner"})
-    except OperationFailure:
-        return None
-    return None if marker is None else str(marker["cluster"])

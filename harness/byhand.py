@@ -1,4 +1,4 @@
-"""One fault on a kept cluster, by hand: aimed, proven, held, healed, recovered from; told as it goes.
+"""One fault on a cluster of ours, by hand: aimed, proven, held, healed, recovered from; told as it goes.
 
 No load, no history, no verdict on the cluster: whoever asks for it looks at the cluster with tools of their own.
 """
@@ -15,6 +15,7 @@ from typing import Any
 
 import faults
 from clusters.errors import ClusterError
+from clusters.uri import Uri
 from faults.base import Injection, Unproven
 from faults.nodespec import resolve
 from faults.options import parse as parse_options
@@ -69,14 +70,14 @@ class Outcome:
         return asdict(self)
 
 
-async def strike(kept_name: str, wish: Wish, say: Callable[[str], None]) -> Outcome:
-    """Do it on the kept cluster of that name. Raises Refused where nothing was broken.
+async def strike(where: str | Uri, wish: Wish, say: Callable[[str], None]) -> Outcome:
+    """Do it on the kept or adopted cluster of that name, or at that URI. Raises Refused where nothing was broken.
 
     A cancelled caller finds everything healed.
     """
     kind = faults.by_name(wish.fault)
     parse_options(kind.name, kind.options, wish.options)  # refused before anything is looked at
-    async with held_ground(kept_name, f"fault-{secrets.token_hex(3)}") as ground:
+    async with held_ground(where, f"fault-{secrets.token_hex(3)}") as ground:
         aimed = await _aimed(ground, wish)
         outcome = Outcome(wish, [Blow(one.fault.target.name) for one in aimed])
         course = _Course(wish, aimed, outcome, say)

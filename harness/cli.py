@@ -12,7 +12,7 @@ import typer
 
 from clusters.errors import ClusterError, Refused
 from harness import exits
-from harness.commands import chaos, clusters, faults, runs, tools
+from harness.commands import attached, chaos, clusters, faults, runs, tools
 from harness.history import HistoryError
 from harness.interrupts import Interrupted, handled
 from harness.output import complain, say
@@ -57,6 +57,9 @@ app.command("status")(clusters.status)
 app.command("exec", context_settings={"allow_interspersed_args": False})(clusters.exec_)
 app.command("down")(clusters.down)
 app.command("ls")(clusters.ls)
+app.command("attach")(attached.attach)
+app.command("adopt")(attached.adopt)
+app.command("release")(attached.release)
 app.command("heal")(tools.heal)
 app.command("doctor")(tools.doctor)
 

@@ -1,4 +1,4 @@
-"""What a run stands on: a cluster of its own, removed again afterwards; or a kept one, which is only healed.
+"""What a run stands on: a cluster of its own, removed again afterwards; or one of ours that stays and is only healed.
 
 Gives it together with the ledger that faults are written down in. Knows nothing of load, faults and phases.
 """
@@ -10,14 +10,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
-from pymongo.errors import PyMongoError
-
-from clusters import kept, local, ready
-from clusters.cluster import ServerInfo
+from clusters import adopted, kept, local, ownership
+from clusters.attached import AttachedCluster
+from clusters.cluster import ServerInfo, entrances
 from clusters.errors import Refused
 from clusters.guard import Guardian, Ledger
 from clusters.local import LocalCluster
 from clusters.topology import Topology
+from clusters.uri import Uri
+from clusters.wire import access
 from harness.scenarios.base import Scenario
 
 
@@ -25,7 +26,7 @@ from harness.scenarios.base import Scenario
 class Ground:
     """What a run stands on: a cluster, and the ledger that its faults are written down in."""
 
-    cluster: LocalCluster
+    cluster: LocalCluster | AttachedCluster
     ledger: Ledger
     guardian: Guardian
 
@@ -42,63 +43,72 @@ async def own_ground(topology: Topology, name: str, *, seed: int, down: Callable
 
 
 def kept_ground(
-    kept_name: str, name: str, scenario: Scenario, started: Callable[[Topology, ServerInfo], None]
+    which: str | Uri, name: str, scenario: Scenario, started: Callable[[Topology, ServerInfo], None]
 ) -> AbstractAsyncContextManager[Ground]:
-    """A kept cluster, held for this run alone; `started` is called once it is known to be ours and to suit.
+    """A cluster of ours, held for this run alone; `started` is called once it is known to be ours and to suit.
 
     Raises Refused: in use, not ours, or the scenario says why it does not suit.
     """
 
-    def suits(cluster: LocalCluster) -> None:
+    def suits(cluster: LocalCluster | AttachedCluster) -> None:
         unsuited = scenario.suits(cluster)
         if unsuited is not None:
             raise Refused(f"{scenario.name} on {cluster.name}: {unsuited}")
         started(cluster.topology, cluster.server)
 
-    return held_ground(kept_name, name, suits)
+    return held_ground(which, name, suits)
 
 
 @asynccontextmanager
 async def held_ground(
-    kept_name: str, name: str, suits: Callable[[LocalCluster], None] = lambda _cluster: None
+    which: str | Uri, name: str, suits: Callable[[LocalCluster | AttachedCluster], None] = lambda _cluster: None
 ) -> AsyncIterator[Ground]:
-    """A kept cluster, held under `name`; `suits` is called once it is known to be ours, and may refuse it.
+    """A cluster of ours, held under `name`; `suits` is called once it is known to be ours, and may refuse it.
 
     Raises Refused: in use, or not ours.
     """
-    held = kept.hold(kept_name)
-    try:
-        cluster = kept.load(kept_name)
-        await _check_owned(cluster)
+    async with ours(which) as (cluster, held):
+        if isinstance(cluster, AttachedCluster) and cluster.closed:
+            raise Refused(
+                f"{cluster.name} wants a password or TLS, which a guardian does not have: it could not heal it"
+            )
         suits(cluster)
         ledger, guardian = local.open_ledger(name, on=held)
         try:
             yield Ground(cluster, ledger, guardian)
         finally:
             await local.take_down(ledger, guardian)
+
+
+@asynccontextmanager
+async def ours(which: str | Uri) -> AsyncIterator[tuple[LocalCluster | AttachedCluster, Ledger]]:
+    """A kept or adopted cluster, by name or URI, and its ledger, held: the way of everything that breaks or writes.
+
+    It bears the marker that its ledger says, or this raises Refused; until that is known nothing has been sent to it
+    but hello and one find of the marker.
+    """
+    name = which if isinstance(which, str) else await adopted.named(which)
+    held = kept.hold(name)
+    try:
+        if kept.is_adopted(name):
+            uri = adopted.uri_of(adopted.read(name), which if isinstance(which, Uri) else None)
+            access.grant(uri.hosts, uri.access)
+            await ownership.require(uri.hosts, held.id, name)
+            yield await adopted.load(name, uri), held
+        else:
+            cluster = kept.load(name)
+            await ownership.require(entrances(cluster), held.id, name)
+            yield cluster, held
     finally:
         held.release()
 
 
-def processes(cluster: LocalCluster) -> dict[str, list[int]]:
+def processes(cluster: LocalCluster | AttachedCluster) -> dict[str, list[int]]:
     """The ids of all that runs on this machine for the run, by what it is."""
     router = cluster.router_process
     groups = {
-        "members": [one.process.pid for one in cluster.members.values() if one.process is not None],
+        "members": [one.process.pid for one in cluster.processes if one is not router and one.process is not None],
         "router": [router.process.pid] if router is not None and router.process is not None else [],
         "harness": [os.getpid()],
     }
     return {name: pids for name, pids in groups.items() if pids}
-
-
-async def _check_owned(cluster: LocalCluster) -> None:
-    """Raises Refused for a cluster without the harness's marker: it is somebody else's."""
-    try:
-        async with cluster.client(serverSelectionTimeoutMS=5_000, timeoutMS=10_000) as client:
-            owner = await ready.owner_of(client)
-    except PyMongoError:
-        raise Refused(f"cluster {cluster.name!r} does not answer at {cluster.uri}: see mongofault status") from None
-    if owner != cluster.name:
-        raise Refused(
-            f"the cluster at {cluster.uri} does not bear the marker of {cluster.name!r}: it is not ours to break"
-        )

@@ -13,7 +13,7 @@ from typing import Final
 
 import faults
 from clusters.errors import Refused
-from clusters.member import Member
+from clusters.member import LocalMember, Member
 from faults.base import HealFailed, Injection, Site, Unproven
 from faults.options import parse as parse_options
 from harness import releases
@@ -72,6 +72,16 @@ class Holding:
                 if hold is not None:
                     await releases.restored(hold)
         return healed
+
+    async def possible(self, ground: Ground, namespace: str) -> None:
+        """Raises Refused where fault or release are not to be had on this cluster; it changes nothing there."""
+        if self._parameters.fault == "none":
+            return
+        # Of a scenario of its own: the choice of the target, where it is one of chance, is not used up.
+        target = await type(self._scenario)(self._parameters).target(ground.cluster)
+        await aim(ground, target, self._parameters.fault, self._parameters.fault_option, namespace)
+        if self._parameters.release == "kill-member" and not isinstance(target, LocalMember):
+            raise Refused(f"--release kill-member: {target.name} is not a process of this machine")
 
     def _hold(self, ground: Ground, target: Member | None, traffic: Traffic) -> releases.Hold | None:
         """What the release needs to know; None where it is the healing alone."""

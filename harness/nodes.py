@@ -31,7 +31,7 @@ async def as_they_are(cluster: Cluster) -> list[NodeState]:
         NodeState(member.name, member.spec.set_name, member.spec.role, member.name in primaries, member.spec.tags)
         for member in cluster.members.values()
     ]
-    return [*members, *([_ROUTER] if cluster.router is not None else [])]
+    return [*members, *([_ROUTER] if cluster.router_process is not None else [])]
 
 
 def node(cluster: Cluster, name: str) -> Member:

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from clusters.uri import redacted
+
 PIPE_WIDTH: Final = 240
 """Columns where there is no terminal: tables are read by programs or pasted, and must not be cut at 80."""
 
@@ -70,8 +72,8 @@ def say(line: str) -> None:
 
 
 def complain(line: str) -> None:
-    """One line to standard error, whatever is in it."""
-    err.print(Text("mongofault: " + " ".join(str(line).split())))
+    """One line to standard error, whatever is in it; but for secrets, which an argument that is quoted may hold."""
+    err.print(Text("mongofault: " + redacted(" ".join(str(line).split()))))
 
 
 def as_json(document: Any) -> None:

@@ -22,6 +22,7 @@ from clusters.errors import ClusterError, Refused
 from clusters.guard import Reconfigure, RunCommand
 from clusters.liveness import while_all_live
 from clusters.topology import Topology
+from clusters.uri import Uri
 from clusters.wire.connection import CommandFailed, ConnectionLost
 from harness import selection, stage
 from harness.drivers.clients import driver_versions
@@ -53,16 +54,18 @@ AFTERGLOW = 2.0
 class Run:
     """One run of one scenario: `execute` it once."""
 
-    def __init__(self, scenario: Scenario, runs: Path, view: View) -> None:
+    def __init__(self, scenario: Scenario, runs: Path, view: View, uri: Uri | None = None) -> None:
+        """`uri` as it was given, where that is how the cluster is named; it may hold what the parameters must not."""
         self._scenario = scenario
         self._runs = runs
         self._view = view
+        self._uri = uri
 
     async def execute(self) -> Result:
         """Run, judge, write the record down. Raises Refused where nothing was started."""
         record = Record.create(self._runs, self._scenario.name)
         recorder = record.recorder()
-        course = _Course(self._scenario, record, recorder, self._view)
+        course = _Course(self._scenario, record, recorder, self._view, self._uri)
         self._view.begin(self._scenario, record.path, recorder)
         reason, detail = RUN_FAILED, ""
         try:
@@ -93,7 +96,10 @@ class Run:
 class _Course:
     """The way of one run, phase by phase."""
 
-    def __init__(self, scenario: Scenario, record: Record, recorder: Recorder, view: View) -> None:
+    def __init__(
+        self, scenario: Scenario, record: Record, recorder: Recorder, view: View, uri: Uri | None = None
+    ) -> None:
+        self._uri = uri
         self._scenario = scenario
         self._parameters = scenario.parameters
         self._record = record
@@ -135,7 +141,7 @@ class _Course:
     def _ground(self) -> AbstractAsyncContextManager[Ground]:
         name = f"run-{self._run}"
         if self._parameters.cluster is not None:
-            return kept_ground(self._parameters.cluster, name, self._scenario, self._started)
+            return kept_ground(self._uri or self._parameters.cluster, name, self._scenario, self._started)
         topology = self._scenario.topology()
         self._started(topology, local.server_info(topology))
         self._phase("bring-up")
@@ -158,9 +164,11 @@ class _Course:
 
     async def _loaded(self, ground: Ground, stack: AsyncExitStack) -> None:
         cluster = ground.cluster
+        load = self._scenario.load(cluster, f"mongofault_{self._run}.orders", self._run)
+        if self._parameters.cluster is not None and self._scenario.schedule(cluster.topology) is None:
+            await self._holding().possible(ground, load.namespace)
         self.under_way = True
         self._phase("load")
-        load = self._scenario.load(cluster, f"mongofault_{self._run}.orders", self._run)
         tags = self._scenario.tags(cluster)
         await self._tagged(ground, tags)
         if self._parameters.cluster is not None:
@@ -247,8 +255,7 @@ class _Course:
         """Everything that is broken is healed afterwards; recovered from is what could be healed."""
         schedule = self._scenario.schedule(ground.cluster.topology)
         if schedule is None:
-            holding = Holding(cast(OneFault, self._scenario), self._recorder, self._run, self._phase)
-            healed = await holding.through(ground, traffic)
+            healed = await self._holding().through(ground, traffic)
         else:
             seed = self._parameters.seed
             healed = await Storm(schedule, seed, self._recorder, self._phase).through(ground, traffic)
@@ -260,6 +267,9 @@ class _Course:
         seconds = round((self._recorder.now() - healed_at) / 1e9, 3)
         for one in healed:
             self._recorder.record("fault.recovered", SOURCE, id=one, seconds=seconds)
+
+    def _holding(self) -> Holding:
+        return Holding(cast(OneFault, self._scenario), self._recorder, self._run, self._phase)
 
     async def _closed(self, ground: Ground, traffic: Traffic) -> None:
         """The writing ends, the streams catch up, the documents are counted."""

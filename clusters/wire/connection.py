@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, cast
 
+from clusters.wire import access
 from clusters.wire.framing import read_room, take
 from clusters.wire.message import (
     OP_MSG,
@@ -20,6 +21,7 @@ from clusters.wire.message import (
     encode,
     next_request_id,
 )
+from clusters.wire.scram import NotTrusted
 
 INTERNAL_WIRE_VERSION = 17
 """What 6.0 members put into `internalClient` of their hello; it makes the server treat us as a fellow server."""
@@ -86,17 +88,21 @@ class Connection(asyncio.BufferedProtocol):
 
     @classmethod
     async def open(cls, host: str, *, deadline: float, internal: bool = False, app_name: str = APP_NAME) -> Connection:
-        """Connect and shake hands within `deadline` seconds.
+        """Connect, shake hands and, where access to the host was granted so, authenticate, within `deadline` seconds.
 
-        Raises ConnectionLost or DeadlinePassed. `internal`: as a fellow server; every command then needs
-        explicit readConcern or writeConcern (measured on 6.0.5).
+        Raises ConnectionLost or DeadlinePassed; CommandFailed where the server does not accept who we say we are.
+        `internal`: as a fellow server; every command then needs explicit readConcern or writeConcern (measured on
+        6.0.5).
         """
         self = cls(host)
         address, _, port = host.rpartition(":")
+        granted = access.to(host)
         try:
             async with asyncio.timeout(deadline):
                 try:
-                    await asyncio.get_running_loop().create_connection(lambda: self, address, int(port))
+                    await asyncio.get_running_loop().create_connection(
+                        lambda: self, address.strip("[]"), int(port), ssl=granted.tls
+                    )
                 except OSError as error:
                     raise ConnectionLost(f"cannot connect to {host}: {error.strerror or error}") from error
                 hello: dict[str, Any] = {
@@ -112,7 +118,11 @@ class Connection(asyncio.BufferedProtocol):
                         "minWireVersion": INTERNAL_WIRE_VERSION,
                         "maxWireVersion": INTERNAL_WIRE_VERSION,
                     }
-                self.hello = await self.command("admin", hello)
+                self.hello = await self.command("admin", {**hello, **access.asked_for(granted)})
+                await access.prove(self, granted)
+        except NotTrusted as error:
+            self.close()
+            raise ConnectionLost(f"{host}: {error}") from None
         except TimeoutError as error:
             self.close()
             raise DeadlinePassed(f"{host}: no handshake within {deadline:g} s") from error

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from clusters import kept
-from clusters.topology import sharded_cluster
+from clusters import adopted, kept
+from clusters.topology import Topology, sharded_cluster
+from clusters.uri import Uri
 from harness.commands import options, runs
+from harness.interrupts import interruptible
 from harness.output import as_json, say, table
 from harness.record import Record
 from harness.scenarios.chaos import Chaos, ChaosParameters
@@ -25,20 +28,27 @@ EXTRA: dict[str, Any] = {
 
 def _body(given: dict[str, Any]) -> None:
     dry = given.pop("dry_run")
+    uri = runs.located(given)
     if given["replay"] is not None:
         given = {**given, **_as_stored(Record.at(Path(given["replay"])), given)}
     if not dry:
-        runs.execute(Chaos, given)
+        runs.execute(Chaos, given, uri)
     json = given["json"]
     parameters = build(
         ChaosParameters, {name: value for name, value in runs.chosen_of(given).items() if name not in EXTRA}
     )
-    topology = (
-        kept.read(parameters.cluster).topology
-        if parameters.cluster is not None
-        else sharded_cluster(parameters.shards, parameters.members)
-    )
-    _show(parameters.seed, Chaos(parameters).schedule(topology), json=json)
+    _show(parameters.seed, Chaos(parameters).schedule(_topology(parameters, uri)), json=json)
+
+
+def _topology(parameters: ChaosParameters, uri: Uri | None) -> Topology:
+    """Of the cluster that is meant: planned, written down, or, where it is adopted, as it is now."""
+    name = parameters.cluster
+    if name is None:
+        return sharded_cluster(parameters.shards, parameters.members)
+    if not kept.is_adopted(name):
+        return kept.read(name).topology
+    where = adopted.uri_of(adopted.read(name), uri)
+    return asyncio.run(interruptible(adopted.load(name, where))).topology
 
 
 def _as_stored(record: Record, given: dict[str, Any]) -> dict[str, Any]:

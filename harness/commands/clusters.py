@@ -13,9 +13,10 @@ from typing import Any
 
 import typer
 
-from clusters import kept, local, topology
+from clusters import adopted, kept, local, topology
 from clusters.errors import Refused
 from clusters.topology import MemberSpec, Settings, Topology
+from harness.commands import attached
 from harness.interrupts import interruptible
 from harness.output import as_json, say, table
 
@@ -102,7 +103,8 @@ def down(
     every: bool = typer.Option(False, "--all", help="All kept clusters."),
 ) -> None:
     """Remove a cluster: its processes, its data, its record."""
-    doomed = kept.names() if every else names or [kept.default_name()]
+    ours = [name for name in kept.names() if not kept.is_adopted(name)]
+    doomed = ours if every else names or [kept.default_name()]
     if not doomed:
         say("no cluster is up")
     for name in doomed:
@@ -114,7 +116,10 @@ def status(
     name: str = typer.Argument(None, help="The cluster; else MONGOFAULT_CLUSTER, else 'default'."), json: bool = Json
 ) -> None:
     """Say what the members of a cluster are doing."""
-    record = kept.read(name or kept.default_name())
+    if kept.is_adopted(name := name or kept.default_name()):
+        attached.status_of(name, json=json)
+        return
+    record = kept.read(name)
     if json:
         as_json(_status(record))
         return
@@ -141,14 +146,18 @@ def ls(json: bool = Json) -> None:
     documents: list[dict[str, object]] = []
     for name in kept.names():
         try:
+            if kept.is_adopted(name):
+                adopted_record = adopted.read(name)
+                rows.append((name, _when(adopted_record.created), "adopted", adopted_record.uri))
+                documents.append(dataclasses.asdict(adopted_record))
+                continue
             record = kept.read(name)
         except Refused as error:
             rows.append((name, "?", "?", str(error)))
             documents.append({"name": name, "error": str(error)})
             continue
         words = list(kept.running(record).values())
-        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created))
-        rows.append((name, made, f"{words.count('running')}/{len(words)} running", record.uri))
+        rows.append((name, _when(record.created), f"{words.count('running')}/{len(words)} running", record.uri))
         documents.append(_status(record))
     if json:
         as_json(documents)
@@ -158,11 +167,18 @@ def ls(json: bool = Json) -> None:
         table(("name", "since", "processes", "uri"), rows)
 
 
+def _when(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+
+
 def exec_(
     command: list[str] = typer.Argument(..., metavar="-- CMD [ARG]...", help="Command to run."), name: str = Name
 ) -> None:
     """Run a command with MONGODB_URI set to a cluster."""
-    uri = kept.read(name or kept.default_name()).uri
+    if kept.is_adopted(name := name or kept.default_name()):
+        uri = adopted.uri_of(adopted.read(name)).full
+    else:
+        uri = kept.read(name).uri
     if shutil.which(command[0]) is None:
         raise Refused(f"exec: there is no command {command[0]!r}")
     # In our place: signals, the terminal and the exit code are its own.

@@ -1,9 +1,10 @@
-"""`faults` and `fault`: the catalogue, and one fault by hand on a kept cluster."""
+"""`faults` and `fault`: the catalogue, and one fault by hand on a kept or adopted cluster."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -11,6 +12,7 @@ import typer
 import faults
 from clusters import kept
 from clusters.errors import Refused
+from clusters.uri import Uri, needed
 from faults.options import describe
 from harness import byhand, exits
 from harness.interrupts import interruptible
@@ -56,7 +58,11 @@ def fault(
         ..., "--on", metavar="SPEC", help="Node spec: shard0-1, secondary, shard0/primary, router, tag:zone=b ..."
     ),
     hold: str = typer.Option("10s", "--hold", metavar="DURATION", help="How long it is held; Ctrl-C heals at once."),
-    cluster: str = typer.Option(None, "--cluster", help="A kept cluster; else MONGOFAULT_CLUSTER, else 'default'."),
+    cluster: str = typer.Option(
+        None, "--cluster", help="A kept or adopted cluster; else MONGOFAULT_CLUSTER, else 'default'."
+    ),
+    uri: str = typer.Option(None, "--uri", help="The cluster by its URI without a password; it must be adopted."),
+    uri_file: Path = typer.Option(None, "--uri-file", metavar="FILE", help="The same, in a file that holds the URI."),
     fault_option: list[str] = typer.Option(
         [], "--fault-option", help="NAME=VALUE for the fault, e.g. how=fsyncLock (may be repeated)."
     ),
@@ -64,12 +70,17 @@ def fault(
     seed: int = typer.Option(None, "--seed", help="Seed of the choice among targets; else drawn."),
     json: bool = Json,
 ) -> None:
-    """Inject one fault into a kept cluster by hand, print its proof, hold it, heal it."""
+    """Inject one fault into a cluster of ours by hand, print its proof, hold it, heal it."""
     wish = byhand.Wish(
         name, on, _seconds(hold), fault_option, namespace, secrets.randbelow(1 << 31) if seed is None else seed
     )
     tell = (lambda _line: None) if json else say
-    work = byhand.strike(cluster or kept.default_name(), wish, tell)
+    where: str | Uri = cluster or kept.default_name()
+    if uri is not None or uri_file is not None:
+        if cluster is not None:
+            raise Refused("--cluster and a URI both say which cluster: leave one of them out")
+        where = needed(uri, uri_file)
+    work = byhand.strike(where, wish, tell)
     outcome = asyncio.run(interruptible(work))
     if json:
         as_json(outcome.plain())

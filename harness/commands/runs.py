@@ -10,10 +10,13 @@ from typing import Any
 
 import typer
 
+from clusters import adopted
 from clusters.errors import Refused
+from clusters.uri import Uri, needed
 from harness import exits, scenarios
 from harness.commands import options
 from harness.history import HistoryError
+from harness.interrupts import interruptible
 from harness.output import as_json, complain, out, say
 from harness.record import Record
 from harness.report import console
@@ -28,6 +31,8 @@ EXTRA_NAMES = ("runs", "json", "quiet", "config")
 app = typer.Typer(help="Ask a scenario's question of a real cluster.", no_args_is_help=True, rich_markup_mode=None)
 
 EXTRA: dict[str, Any] = {
+    "uri": (str, typer.Option(None, "--uri", help="An adopted cluster to run on, by its URI without a password.")),
+    "uri_file": (Path, typer.Option(None, "--uri-file", help="The same, in a file that holds the URI.")),
     "config": (Path, typer.Option(None, "--config", help="YAML file of parameters; options given here go first.")),
     "runs": (Path, typer.Option(Path("runs"), "--runs", help="Directory for the run's record.")),
     "json": (bool, typer.Option(False, "--json", help="Print result.json instead of text.")),
@@ -40,20 +45,40 @@ def chosen_of(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value not in (None, [])}
 
 
-def execute(scenario: type[Scenario], given: dict[str, Any]) -> None:
-    """A run with the options of its command; ends with its exit code."""
+def located(given: dict[str, Any]) -> Uri | None:
+    """Put the name of the cluster in the place of its URI, which is given back.
+
+    None where there is no URI: a run does not go to what MONGODB_URI says without being told to. Raises Refused.
+    """
+    argument, file = given.pop("uri"), given.pop("uri_file")
+    if argument is None and file is None:
+        return None
+    if given["cluster"] is not None:
+        raise Refused("--cluster and a URI both say which cluster: leave one of them out")
+    uri = needed(argument, file)
+    given["cluster"] = asyncio.run(interruptible(adopted.named(uri)))
+    return uri
+
+
+def execute(scenario: type[Scenario], given: dict[str, Any], uri: Uri | None = None) -> None:
+    """A run with the options of its command, its URI located; ends with its exit code."""
     runs, json, quiet, config = (given.pop(name) for name in EXTRA_NAMES)
     parameters = _parameters(scenario, config, chosen_of(given))
     view = make_view(live=not (json or quiet), terminal=out.is_terminal)
-    result = asyncio.run(_run(scenario(parameters), runs, view))
+    result = asyncio.run(_run(scenario(parameters), runs, view, uri))
     _print(result, json=json, quiet=quiet)
     if result.exit_code == exits.INTERRUPTED:
         complain("interrupted: everything was healed and removed; the record is kept")
     raise typer.Exit(result.exit_code)
 
 
+def _body(scenario: type[Scenario], given: dict[str, Any]) -> None:
+    uri = located(given)
+    execute(scenario, given, uri)
+
+
 for _name, _scenario in scenarios.SCENARIOS.items():
-    app.command(_name)(options.command(_scenario.model, partial(execute, _scenario), _scenario.question, EXTRA))
+    app.command(_name)(options.command(_scenario.model, partial(_body, _scenario), _scenario.question, EXTRA))
 
 
 @app.callback()
@@ -73,9 +98,9 @@ def _parameters(scenario: type[Scenario], config: Path | None, chosen: dict[str,
     return build(scenario.model, {**{name.replace("-", "_"): value for name, value in from_file.items()}, **chosen})
 
 
-async def _run(scenario: Scenario, runs: Path, view: View) -> Result:
+async def _run(scenario: Scenario, runs: Path, view: View, uri: Uri | None) -> Result:
     with view:
-        return await Run(scenario, runs, view).execute()
+        return await Run(scenario, runs, view, uri).execute()
 
 
 def check(

@@ -38,7 +38,9 @@ class Parameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    cluster: str | None = Field(None, description="A cluster made by 'mongofault up' to run on; else one of its own.")
+    cluster: str | None = Field(
+        None, description="A cluster of 'mongofault up' or 'adopt' to run on; else one of its own."
+    )
     members: int = Field(3, ge=1, le=200, description="Members of each shard; those past the seventh have no vote.")
     shards: int = Field(
         default_factory=lambda given: 1 if given.get("members", 0) > MAX_VOTERS else 2,

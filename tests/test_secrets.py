@@ -1,0 +1,169 @@
+"""A password goes to the cluster and nowhere else: not into records, logs, output, process lists; not into an error."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from aftermath import Place
+from clusters import local, ownership
+from clusters.local import OwnCluster
+from clusters.topology import single_replica_set
+from harness import cli, exits
+
+pytestmark = pytest.mark.live
+
+USER, PASSWORD = "ann", "pa%ss@w0rd"
+WRITTEN = "pa%25ss%40w0rd"
+"""The same as a URI has it."""
+WRONG = "wr0ngw0rd"
+
+
+@pytest.fixture(scope="module")
+async def locked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OwnCluster]:
+    """A replica set with authorization, and in it nothing of ours but its processes."""
+    key = tmp_path_factory.mktemp("key") / "key"
+    key.write_text("c2VjcmV0" * 8)
+    key.chmod(0o600)
+    cluster = await local.bring_up(single_replica_set(1), "tests-locked")
+    try:
+        async with cluster.client() as client:
+            await client.admin.command("createUser", USER, pwd=PASSWORD, roles=["root"])
+            await client.drop_database(ownership.DATABASE)
+        (member,) = cluster.members.values()
+        await member.kill()
+        member.command += ["--auth", "--keyFile", str(key)]
+        await member.start()
+        async with cluster.client(username=USER, password=PASSWORD) as client:
+            await client.admin.command("ping")
+        yield cluster
+    finally:
+        await cluster.down()
+
+
+SCRIPT = """
+import json, sys
+from harness import cli
+for arguments in json.loads(sys.argv[1]):
+    print("exit", cli.run(arguments), flush=True)
+"""
+
+
+@dataclass
+class Commands:
+    """Commands in a process of its own, at a terminal; all that they say is kept."""
+
+    place: Place
+    uri: str
+    said: str = ""
+    seen_in_processes: bool = False
+
+    def run(self, *wanted: list[str], typed: str = "", **environment: str) -> list[int]:
+        """Their exit codes."""
+        terminal, person = pty.openpty()
+        os.write(person, typed.encode())
+        process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, json.dumps(wanted)],
+            cwd=self.place.root,
+            env={**self.place.environment, **environment},
+            stdin=terminal,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        ended = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(ended,))
+        watch.start()
+        try:
+            out, _ = process.communicate(timeout=120)
+        finally:
+            process.kill()
+            ended.set()
+            watch.join()
+            os.close(terminal)
+            os.close(person)
+        self.said += out
+        return [int(line.split()[1]) for line in out.splitlines() if line.startswith("exit ")]
+
+    def _watch(self, ended: threading.Event) -> None:
+        """Every process of the machine, as `ps` shows it, again and again."""
+        while not ended.wait(0.05):
+            for one in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    shown = one.read_bytes()
+                except OSError:
+                    continue
+                self.seen_in_processes |= any(secret.encode() in shown for secret in (PASSWORD, WRITTEN, WRONG))
+
+    def written(self) -> bytes:
+        """All that lies in the places where a command may write."""
+        return b"".join(one.read_bytes() for one in sorted(self.place.root.rglob("*")) if one.is_file())
+
+
+@pytest.fixture
+def commands(locked: OwnCluster, tmp_path: Path) -> Iterator[Commands]:
+    (member,) = locked.members.values()
+    place = Place(tmp_path)
+    yield Commands(place, f"mongodb://{USER}:{WRITTEN}@{member.host}/")
+    place.end()
+
+
+def test_no_command_lets_a_password_out(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> None:
+    directory = tmp_path_factory.mktemp("uris")
+    right, wrong, unescaped = (str(directory / name) for name in ("right", "wrong", "unescaped"))
+    Path(right).write_text(commands.uri)
+    Path(wrong).write_text(commands.uri.replace(WRITTEN, WRONG))
+    Path(unescaped).write_text(commands.uri.replace(WRITTEN, PASSWORD))
+    with_it = commands.run(
+        ["attach"],
+        ["adopt", "--name", "locked"],
+        ["adopt", "--name", "locked"],
+        ["status", "locked", "--json"],
+        ["ls"],
+        ["attach", "--uri-file", wrong],
+        ["attach", "--uri-file", unescaped],
+        typed="rs9\nrs0\n",
+        MONGODB_URI=commands.uri,
+        MONGOFAULT_DEBUG="1",
+    )
+    written = commands.written()
+    without = commands.run(["status", "locked"], ["release", "locked", "--uri-file", right])
+    assert with_it == [0, exits.REFUSED, 0, 0, 0, exits.REFUSED, exits.REFUSED], commands.said
+    assert without == [exits.REFUSED, 0], commands.said
+    for said in (
+        "'rs9' is not 'rs0': not adopted",
+        "cluster locked is adopted",
+        '"heartbeats": "yes"',
+        "does not let us in: 18 AuthenticationFailed",
+        "cluster 'locked' wants a password, which is written down nowhere",
+        "cluster locked is released",
+    ):
+        assert said in commands.said
+    assert b"ann:***@" in written
+    for secret in (PASSWORD, WRITTEN, WRONG):
+        assert secret not in commands.said
+        assert secret.encode() not in written
+    assert not commands.seen_in_processes
+    assert b"ann" not in commands.written()
+
+
+def test_on_the_command_line_a_password_is_refused_and_not_repeated(
+    commands: Commands, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (["attach"], ["adopt"], ["release"], ["fault", "freeze", "--on", "one", "--uri"]):
+        assert cli.run([*arguments, commands.uri]) == exits.REFUSED
+        assert "a password on the command line is seen by all who look at ps" in (said := capsys.readouterr().err)
+        assert WRITTEN not in said
+    for arguments in (["attach", "--such"], ["attach", "mongodb://h/"]):
+        assert cli.run([*arguments, commands.uri]) == exits.REFUSED
+        assert "ann:***@" in (said := capsys.readouterr().err) or "--such" in said
+        assert WRITTEN not in said

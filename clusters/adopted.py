@@ -14,8 +14,9 @@ from pydantic import TypeAdapter
 
 from clusters import discovery, kept, ownership
 from clusters.attached import AttachedCluster
+from clusters.cluster import entrances
 from clusters.errors import ClusterError, Refused
-from clusters.guard import Ledger, LedgerError, NameTaken, ledger_directory
+from clusters.guard import Ledger, LedgerError, NameTaken, entrust, ledger_directory
 from clusters.uri import HOW_ELSE, Uri, parse
 from clusters.uri import given as elsewhere
 from clusters.wire import access
@@ -122,12 +123,16 @@ async def _unmark(uri: Uri, ledger_id: str) -> None:
 
 
 async def load(name: str, uri: Uri) -> AttachedCluster:
-    """An adopted cluster as it is now, under the name of its record. Raises Refused where it is another by now."""
+    """An adopted cluster as it is now, under the name of its record. Raises Refused where it is another by now.
+
+    What lets us in is from then on known to whoever heals, guardians started later included.
+    """
     record = read(name)
     cluster = await discovery.attach(uri)
     if cluster.name != record.identity:
         raise Refused(f"{uri} leads to {cluster.name} by now, and {record.identity} is what was adopted as {name!r}")
     cluster.name = name
+    entrust([*(one.host for one in cluster.members.values()), *entrances(cluster)], cluster.options)
     return cluster
 
 

@@ -15,7 +15,6 @@ from clusters.cluster import ServerInfo
 from clusters.errors import ClusterError
 from clusters.member import LocalMember, LocalProcess
 from clusters.topology import MemberSpec, Topology
-from clusters.wire.access import Access
 
 NOT_OURS: Final = "is no process of ours: it runs where only its owner can reach it"
 
@@ -23,10 +22,11 @@ NOT_OURS: Final = "is no process of ours: it runs where only its owner can reach
 class AttachedMember:
     """A member that is reached by the network alone (see `clusters.member.Member`)."""
 
-    def __init__(self, spec: MemberSpec, host: str, granted: Access) -> None:
+    def __init__(self, spec: MemberSpec, host: str, options: Mapping[str, Any]) -> None:
+        """`options` of the driver, to be let in."""
         self.spec = spec
         self.host = host
-        self._granted = granted
+        self._options = options
 
     @property
     def name(self) -> str:
@@ -55,13 +55,7 @@ class AttachedMember:
         return []
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
-        granted = self._granted
-        if granted.tls is not None:
-            raise ClusterError(f"{self.name}: a driver for a single member of a cluster with TLS is not there yet")
-        if granted.user is not None:
-            login = {"username": granted.user, "password": granted.password, "authSource": granted.source}
-            options = {**login, **options}
-        return AsyncMongoClient(f"mongodb://{self.host}/", directConnection=True, **options)
+        return AsyncMongoClient(f"mongodb://{self.host}/", directConnection=True, **{**self._options, **options})
 
 
 @dataclass
@@ -74,8 +68,8 @@ class AttachedCluster:
     router: str | None
     server: ServerInfo
     uri: str = field(repr=False)
-    closed: bool
-    """Whether it wants to know who is talking, or TLS."""
+    options: Mapping[str, Any] = field(repr=False)
+    """What a driver needs to be let in by a single member; nothing where everybody is."""
     processes: list[LocalProcess] = field(default_factory=list)
     router_process: LocalMember | None = None
 

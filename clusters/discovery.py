@@ -17,7 +17,6 @@ from clusters.errors import Refused
 from clusters.topology import MemberSpec, Role, SetSpec, Settings, Topology
 from clusters.uri import Uri
 from clusters.wire import access
-from clusters.wire.access import OPEN
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
 
 DEADLINE: Final = 5.0
@@ -98,8 +97,8 @@ def _cluster(
 ) -> AttachedCluster:
     hosts = {member: host for one in sets for member, host in one.hosts.items()}
     access.grant([*hosts.values(), *([router] if router else [])], uri.access)
-    members = {spec.name: AttachedMember(spec, hosts[spec.name], uri.access) for spec in topology.members()}
-    return AttachedCluster(name, topology, members, router, server, uri.full, closed=uri.access != OPEN)
+    members = {spec.name: AttachedMember(spec, hosts[spec.name], uri.options) for spec in topology.members()}
+    return AttachedCluster(name, topology, members, router, server, uri.full, uri.options)
 
 
 async def _set(connection_string: str, role: Role, uri: Uri) -> _Set:

@@ -48,6 +48,8 @@ class Uri:
     hosts: tuple[str, ...]
     set_name: str | None
     access: Access = field(repr=False)
+    options: Mapping[str, Any] = field(repr=False)
+    """For a driver that is connected to one of the members alone: who we say we are, and TLS."""
 
     def __str__(self) -> str:
         return self.shown
@@ -75,6 +77,7 @@ def parse(text: str) -> Uri:
         hosts=tuple(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in found["nodelist"]),
         set_name=options.get("replicaset"),
         access=_access(found, options),
+        options=_login(found, options),
     )
 
 
@@ -142,6 +145,22 @@ def _access(found: Mapping[str, Any], options: Mapping[str, Any]) -> Access:
         mechanism=mechanism,
         tls=_tls(options) if options.get("tls") else None,
     )
+
+
+def _login(found: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in options.items() if name.startswith("tls")}
+    # The driver takes these for one and the same thing said twice.
+    if "tlsinsecure" in kept:
+        kept = {name: value for name, value in kept.items() if not name.startswith("tlsallow") and "ocsp" not in name}
+    if found["username"] is None:
+        return kept
+    login = {
+        "username": found["username"],
+        "password": found["password"],
+        "authSource": options.get("authsource") or found["database"] or "admin",
+    }
+    mechanism = options.get("authmechanism")
+    return {**kept, **login, **({"authMechanism": mechanism} if mechanism else {})}
 
 
 def _tls(options: Mapping[str, Any]) -> ssl.SSLContext:

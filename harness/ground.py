@@ -68,10 +68,6 @@ async def held_ground(
     Raises Refused: in use, or not ours.
     """
     async with ours(which) as (cluster, held):
-        if isinstance(cluster, AttachedCluster) and cluster.closed:
-            raise Refused(
-                f"{cluster.name} wants a password or TLS, which a guardian does not have: it could not heal it"
-            )
         suits(cluster)
         ledger, guardian = local.open_ledger(name, on=held)
         try:

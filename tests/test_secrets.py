@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -9,15 +10,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from aftermath import Place
-from clusters import local, ownership
+from aftermath import Place, wait_for
+from clusters import admin, local, ownership
+from clusters.cluster import entrances
 from clusters.local import OwnCluster
-from clusters.topology import single_replica_set
+from clusters.topology import Settings, single_replica_set
 from harness import cli, exits
 
 pytestmark = pytest.mark.live
@@ -34,15 +37,17 @@ async def locked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OwnC
     key = tmp_path_factory.mktemp("key") / "key"
     key.write_text("c2VjcmV0" * 8)
     key.chmod(0o600)
-    cluster = await local.bring_up(single_replica_set(1), "tests-locked")
+    settings = Settings(heartbeat_ms=500, election_timeout_ms=1000)
+    cluster = await local.bring_up(single_replica_set(2, settings=settings), "tests-locked")
     try:
         async with cluster.client() as client:
             await client.admin.command("createUser", USER, pwd=PASSWORD, roles=["root"])
             await client.drop_database(ownership.DATABASE)
-        (member,) = cluster.members.values()
-        await member.kill()
-        member.command += ["--auth", "--keyFile", str(key)]
-        await member.start()
+        members = cluster.members.values()
+        await asyncio.gather(*(member.kill() for member in members))
+        for member in members:
+            member.command += ["--auth", "--keyFile", str(key)]
+        await asyncio.gather(*(member.start() for member in members))
         async with cluster.client(username=USER, password=PASSWORD) as client:
             await client.admin.command("ping")
         yield cluster
@@ -80,19 +85,27 @@ class Commands:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        ended = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(ended,))
-        watch.start()
         try:
-            out, _ = process.communicate(timeout=120)
+            with self.watching():
+                out, _ = process.communicate(timeout=120)
         finally:
             process.kill()
-            ended.set()
-            watch.join()
             os.close(terminal)
             os.close(person)
         self.said += out
         return [int(line.split()[1]) for line in out.splitlines() if line.startswith("exit ")]
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Look whether any process of the machine shows a password."""
+        ended = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(ended,))
+        watch.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watch.join()
 
     def _watch(self, ended: threading.Event) -> None:
         """Every process of the machine, as `ps` shows it, again and again."""
@@ -111,9 +124,8 @@ class Commands:
 
 @pytest.fixture
 def commands(locked: OwnCluster, tmp_path: Path) -> Iterator[Commands]:
-    (member,) = locked.members.values()
     place = Place(tmp_path)
-    yield Commands(place, f"mongodb://{USER}:{WRITTEN}@{member.host}/")
+    yield Commands(place, f"mongodb://{USER}:{WRITTEN}@{','.join(entrances(locked))}/?replicaSet=rs0")
     place.end()
 
 
@@ -154,6 +166,46 @@ def test_no_command_lets_a_password_out(commands: Commands, tmp_path_factory: py
         assert secret.encode() not in written
     assert not commands.seen_in_processes
     assert b"ann" not in commands.written()
+
+
+@pytest.mark.slow
+def test_a_guardian_heals_where_a_password_is_wanted_and_does_not_show_it(
+    commands: Commands, locked: OwnCluster, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("uris") / "right"
+    file.write_text(commands.uri)
+    with_file = ["--uri-file", str(file)]
+    assert commands.run(["adopt", *with_file], typed="rs0\n") == [0], commands.said
+    lock = ["fault", "pause-replication", "--fault-option", "how=fsyncLock", "--on", "secondary", "--hold", "60s"]
+    with commands.watching():
+        process = commands.place.start(*lock, *with_file)
+        commands.said += "".join(wait_for(["held for"], process, 60))
+        assert asyncio.run(any_locked(locked))
+        written = commands.written()
+        assert b"fsync unlock" in written
+        process.kill()
+        asyncio.run(healed(locked))
+    assert commands.run(["release", *with_file]) == [0], commands.said
+    assert PASSWORD not in commands.said
+    assert PASSWORD.encode() not in written
+    assert WRITTEN.encode() not in written
+    assert not commands.seen_in_processes
+
+
+async def any_locked(cluster: OwnCluster) -> bool:
+    """Whether a member is fsyncLocked."""
+    answers = []
+    for member in cluster.members.values():
+        async with member.client(username=USER, password=PASSWORD) as client:
+            answers.append((await client.admin.command("currentOp", opid=-1)).get("fsyncLock"))
+    return any(answers)
+
+
+async def healed(cluster: OwnCluster) -> None:
+    async def unlocked() -> bool:
+        return not await any_locked(cluster)
+
+    await admin.until("the guardian has unlocked the secondary", unlocked, deadline=20)
 
 
 def test_on_the_command_line_a_password_is_refused_and_not_repeated(

@@ -9,6 +9,7 @@ from clusters.guard.errors import GuardianFailed, LedgerError, LedgerGone, Ledge
 from clusters.guard.guardian import Guardian
 from clusters.guard.healing import Failure, Report, undo_all, undo_until_done
 from clusters.guard.ledger import Ledger
+from clusters.guard.logins import entrust
 from clusters.guard.process import (
     STOPPED,
     TOKEN_VARIABLE,
@@ -72,6 +73,7 @@ __all__ = [
     "Undo",
     "UndoFailed",
     "abandoned",
+    "entrust",
     "find_by_token",
     "find_by_tokens",
     "from_plain",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clusters.guard.errors import UndoFailed
+from clusters.guard.logins import options_for
 
 ATTEMPT = 3.0
 """Seconds one command may take. A frozen member accepts connections and never answers."""
@@ -58,6 +59,7 @@ def run(host: str, database: str, command: Mapping[str, Any], deadline: float) -
         connectTimeoutMS=milliseconds,
         socketTimeoutMS=milliseconds,
         appname="mongofault guardian",
+        **options_for(host),
     )
     name = next(iter(command))
     try:

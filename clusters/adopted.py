@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import TypeAdapter
 
@@ -134,6 +135,16 @@ async def load(name: str, uri: Uri) -> AttachedCluster:
     cluster.name = name
     entrust([*(one.host for one in cluster.members.values()), *entrances(cluster)], cluster.options)
     return cluster
+
+
+async def let_in(broken: Ledger) -> None:
+    """Make sure that what a ledger has open can be undone, where it is on an adopted cluster that wants a password.
+
+    Raises Refused where that is not given again (MONGODB_URI), or nobody answers.
+    """
+    name = Path((broken.on or {}).get("ledger", "")).name
+    if name and kept.is_adopted(name) and (record := read(name)).secret:
+        await load(name, uri_of(record))
 
 
 async def named(uri: Uri) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -168,28 +169,54 @@ def test_no_command_lets_a_password_out(commands: Commands, tmp_path_factory: py
     assert b"ann" not in commands.written()
 
 
-@pytest.mark.slow
-def test_a_guardian_heals_where_a_password_is_wanted_and_does_not_show_it(
-    commands: Commands, locked: OwnCluster, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+@pytest.fixture
+def uri_file(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> str:
     file = tmp_path_factory.mktemp("uris") / "right"
     file.write_text(commands.uri)
-    with_file = ["--uri-file", str(file)]
-    assert commands.run(["adopt", *with_file], typed="rs0\n") == [0], commands.said
-    lock = ["fault", "pause-replication", "--fault-option", "how=fsyncLock", "--on", "secondary", "--hold", "60s"]
+    return str(file)
+
+
+LOCK = ("fault", "pause-replication", "--fault-option", "how=fsyncLock", "--on", "secondary", "--hold", "60s")
+
+
+@pytest.mark.slow
+def test_a_guardian_heals_where_a_password_is_wanted_and_does_not_show_it(
+    commands: Commands, locked: OwnCluster, uri_file: str
+) -> None:
+    assert commands.run(["adopt", "--uri-file", uri_file], typed="rs0\n") == [0], commands.said
     with commands.watching():
-        process = commands.place.start(*lock, *with_file)
+        process = commands.place.start(*LOCK, "--uri-file", uri_file)
         commands.said += "".join(wait_for(["held for"], process, 60))
         assert asyncio.run(any_locked(locked))
         written = commands.written()
         assert b"fsync unlock" in written
         process.kill()
         asyncio.run(healed(locked))
-    assert commands.run(["release", *with_file]) == [0], commands.said
+    assert commands.run(["release", "--uri-file", uri_file]) == [0], commands.said
     assert PASSWORD not in commands.said
     assert PASSWORD.encode() not in written
     assert WRITTEN.encode() not in written
     assert not commands.seen_in_processes
+
+
+@pytest.mark.slow
+def test_heal_by_hand_asks_for_the_password_that_nobody_wrote_down(
+    commands: Commands, locked: OwnCluster, uri_file: str
+) -> None:
+    assert commands.run(["adopt", "--uri-file", uri_file], typed="rs0\n") == [0], commands.said
+    process = commands.place.start(*LOCK, "--uri-file", uri_file)
+    wait_for(["held for"], process, 60)
+    # The owner, and the guardian before it can do anything.
+    for pid in commands.place.processes():
+        os.kill(pid, signal.SIGSTOP)
+    for pid in commands.place.processes():
+        os.kill(pid, signal.SIGKILL)
+    assert commands.run(["heal"]) == [exits.UNKNOWN]
+    assert "wants a password, which is written down nowhere: put the URI into MONGODB_URI" in commands.said
+    assert asyncio.run(any_locked(locked))
+    assert commands.run(["heal"], MONGODB_URI=commands.uri) == [0], commands.said
+    assert not asyncio.run(any_locked(locked))
+    assert commands.run(["release", "--uri-file", uri_file]) == [0], commands.said
 
 
 async def any_locked(cluster: OwnCluster) -> bool:

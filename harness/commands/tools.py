@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 
 import typer
 
 import faults
-from clusters import guard
+from clusters import adopted, guard
+from clusters.errors import Refused
 from faults.options import describe
 from harness import doctor as examination
 from harness import exits, scenarios
@@ -46,7 +48,11 @@ def _healed() -> tuple[list[str], list[str]]:
     failed = [str(error) for error in found.broken]
     for ledger in found.abandoned:
         try:
+            asyncio.run(adopted.let_in(ledger))
             report = guard.heal(ledger)
+        except Refused as error:
+            failed.append(f"{ledger.name}: {error}")
+            continue
         except guard.LedgerHeld:
             continue  # its guardian was faster, and is at it
         done += [f"{ledger.name}: {record}" for record in report.done]

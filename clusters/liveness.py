@@ -26,7 +26,7 @@ async def while_all_live(work: Coroutine[Any, Any, None], processes: Sequence[Lo
     deaths = [asyncio.create_task(_death(process)) for process in processes]
     try:
         done, _ = await asyncio.wait([working, *deaths], return_when=asyncio.FIRST_COMPLETED)
-        if working in done and not working.cancelled() and working.exception() is not None:
+        if deaths and working in done and not working.cancelled() and working.exception() is not None:
             # A process that dies closes its connections first; it has ended a moment later.
             more, _ = await asyncio.wait(deaths, timeout=DEATH_SEEN, return_when=asyncio.FIRST_COMPLETED)
             done |= more

@@ -86,7 +86,7 @@ def _parsed(text: str) -> dict[str, Any] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # options that the driver would rather have called otherwise
             return parse_uri(text, connect_timeout=NAME_SERVICE_DEADLINE)
-    except (PyMongoError, ValueError, TypeError):
+    except (PyMongoError, ValueError, TypeError, OSError):
         return None
 
 

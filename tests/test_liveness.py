@@ -55,3 +55,11 @@ async def test_a_process_started_again_before_anybody_could_look_ends_nothing(tm
         await while_all_live(work(), [process])
     finally:
         await process.kill()
+
+
+async def test_work_that_needs_no_process_of_ours_ends_with_its_own_error() -> None:
+    async def work() -> None:
+        raise ValueError("its own")
+
+    with pytest.raises(ValueError, match="its own"):
+        await while_all_live(work(), [])

@@ -252,3 +252,34 @@ def test_attach_reads_and_leaves_no_trace(theirs: OwnCluster, capsys: pytest.Cap
 def test_from_a_pipe_nothing_is_adopted(theirs: OwnCluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["adopt", theirs.uri]) == exits.REFUSED
     assert "typed by a person" in capsys.readouterr().err
+
+
+@pytest.fixture
+async def sharded_taken(sharded: OwnCluster) -> AsyncIterator[OwnCluster]:
+    """The shared cluster as if somebody else had made it, adopted as `apart`; its own again in the end."""
+    uri = parse(sharded.uri)
+    async with sharded.client() as client:
+        owner = client[ownership.DATABASE][ownership.COLLECTION]
+        marker = await owner.find_one_and_delete({"_id": ownership.ONE})
+        assert marker is not None
+        try:
+            await adopted.adopt(await discovery.attach(uri), uri, "apart")
+            try:
+                yield sharded
+            finally:
+                await adopted.release("apart", uri, forget=False)
+        finally:
+            await owner.replace_one({"_id": ownership.ONE}, marker, upsert=True)
+
+
+@pytest.mark.slow
+def test_a_run_on_an_adopted_sharded_cluster_finds_what_it_finds_on_its_own(
+    sharded_taken: OwnCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["run", "update-lookup-stall", "--uri", sharded_taken.uri, "--streams", "2", "--hold", "5s"]
+    assert cli.run([*run, "--fault", "freeze"]) == exits.REFUSED
+    assert "freeze on shard0-2: shard0-2 is not a process of this machine" in capsys.readouterr().err
+    assert not list(tmp_path.glob("runs/*"))
+    assert cli.run([*run, "--fault", "pause-replication"]) == exits.AS_EXPECTED, capsys.readouterr().out
+    (result,) = tmp_path.glob("runs/*/result.json")
+    assert json.loads(result.read_text())["outcome"] == "stalled"

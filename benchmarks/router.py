@@ -22,8 +22,9 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, cast
 
 from bson.binary import Binary
@@ -153,6 +154,7 @@ class Lanes:
         """The seconds each operation took. Raises AssertionError on a reply that is none of success."""
         taken: list[float] = []
         begun = {}
+        pieces: dict[socket.socket, bytes] = {}
         left = times
         for connection, lsid in self._lanes[:times]:
             raw = make(name, lsid)
@@ -162,9 +164,12 @@ class Lanes:
         while begun:
             for key, _events in self._selector.select():
                 connection, lsid = key.data
-                reply = connection.recv(1 << 16)
+                reply = pieces.pop(connection, b"") + connection.recv(1 << 18)
                 now = time.perf_counter()
-                assert len(reply) == int.from_bytes(reply[:4], "little"), f"a reply in pieces from {self.way.name}"
+                assert reply, f"{self.way.name} closed a connection"
+                if len(reply) < int.from_bytes(reply[:4], "little"):
+                    pieces[connection] = reply
+                    continue
                 if not taken:
                     document = decode(reply[21:])
                     assert document["ok"] == 1 and not document.get("writeErrors"), document
@@ -298,6 +303,14 @@ async def run(arguments: argparse.Namespace) -> None:
         await cluster.down()
 
 
+def in_scratch(run: Callable[[Path], Coroutine[Any, Any, None]]) -> None:
+    """Run it with a directory that is removed afterwards, where ledgers go too."""
+    print(f"load {os.getloadavg()[0]:.1f}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="mongofault-bench-") as scratch:
+        os.environ["MONGOFAULT_STATE"] = f"{scratch}/state"
+        asyncio.run(run(Path(scratch)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=40, help=f"turns of {TURN} operations on each path")
@@ -307,10 +320,7 @@ def main() -> None:
     if arguments.relay:
         asyncio.run(relay(int(arguments.relay[0]), arguments.relay[1]))
         return
-    print(f"load {os.getloadavg()[0]:.1f}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="mongofault-bench-") as scratch:
-        os.environ["MONGOFAULT_STATE"] = f"{scratch}/state"
-        asyncio.run(run(arguments))
+    in_scratch(lambda _directory: run(arguments))
 
 
 if __name__ == "__main__":

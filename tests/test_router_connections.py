@@ -96,6 +96,16 @@ def target(collection: Orders) -> tuple[str, str]:
     return collection.database.name, collection.name
 
 
+async def test_what_the_router_connects_with_bears_its_name(sharded: LocalCluster) -> None:
+    """A network fault can be aimed at it, or spare it."""
+    async with sharded.client() as client:
+        await client["router_names"].things.find_one()
+    async with data_members(sharded)[0].client() as client:
+        idle = [{"$currentOp": {"allUsers": True, "idleConnections": True}}]
+        found = {one.get("appName") async for one in await client.admin.aggregate(idle)}
+    assert {"mongofault router", "mongofault router monitor"} <= found
+
+
 async def test_five_hundred_clients_at_once_each_find_and_insert_in_bounded_memory(
     sharded: LocalCluster, tmp_path: Path
 ) -> None:

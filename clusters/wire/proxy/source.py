@@ -1,19 +1,23 @@
 """Who is at the other end of a connection, from the first message on it; and that message without compression.
 
-What a 6.0.5 mongod sends first (measured, three members and a two-shard cluster behind proxies). All of these are
-OP_MSG with a checksum; `isMaster`, then its own traffic on the same connection:
+What a 6.0.5 mongod sends first (the first four rows measured with three members behind proxies, the others from the
+client metadata that `$currentOp` has of a two-shard cluster): `isMaster`, as OP_MSG with a checksum.
 
 | connection | client.driver.name | client.application.name |
 |---|---|---|
-| heartbeats, votes, initial sync's look-ups | NetworkInterfaceTL-ReplNetwork | |
-| replSetUpdatePosition, fetches of rollback | NetworkInterfaceTL-ReplCoordExternNetwork | |
-| the oplog (exhaust getMore) | MongoDB Internal Client | OplogFetcher |
+| heartbeats, votes | NetworkInterfaceTL-ReplNetwork | |
+| replSetUpdatePosition | NetworkInterfaceTL-ReplCoordExternNetwork | |
+| the oplog (one getMore, replies without end) | MongoDB Internal Client | OplogFetcher |
 | initial sync's clones | MongoDB Internal Client | |
 | reads mirrored to secondaries | NetworkInterfaceTL-MirrorMaestro | |
+| the monitor of other sets | NetworkInterfaceTL-ReplicaSetMonitor-TaskExecutor | |
+| the catalog, from config servers | NetworkInterfaceTL-ShardRegistry | |
+| routed commands, to shards | NetworkInterfaceTL-TaskExecutorPool-0 | |
+| adding a shard | NetworkInterfaceTL-AddShard-TaskExecutor | |
 
 `hostInfo` is `HOSTNAME:PORT` with the member's own port, whatever the set's configuration calls it, and is sent only
-with enableTestCommands=1. On adding a member to a configuration it sends `_isSelf` to each host with no hello before.
-Members offer snappy, zstd and zlib; with an empty list they compress nothing (their CRC-32C stays, and may be absent).
+with enableTestCommands=1. A member new to a configuration sends `_isSelf` to each host with no hello before. Members
+offer snappy, zstd and zlib; with an empty list they compress nothing. Their CRC-32C stays, a message without is taken.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ from pymongo.errors import AutoReconnect, NetworkTimeout, ServerSelectionTimeout
 
 from clusters.local import LocalCluster
 from clusters.wire.connection import Connection, ConnectionLost, DeadlinePassed
+from clusters.wire.message import EXHAUST_ALLOWED, encode
 from clusters.wire.proxy.client import Direction, Kind, Rule
 from router_parts import until
 from wire_proxy_parts import Running, proxy_before
@@ -258,17 +260,31 @@ async def test_a_command_is_held_by_name_and_the_rest_passes(proxy: Running) -> 
     other.close()
 
 
-async def test_a_streaming_hello_is_one_request_and_can_be_swallowed_while_it_streams(proxy: Running) -> None:
-    """A driver's monitor: its request came before anybody read, replies come without another one."""
-    async with proxy.client("a", heartbeatFrequencyMS=500, connectTimeoutMS=2000, appname="streaming") as client:
-        await client.admin.command("ping")
-        rule = Rule(Kind.SWALLOW, to=("a",), source=("app:streaming",), commands=("hello",))
-        async with proxy.rule(rule) as name:
+async def test_a_stream_of_replies_is_swallowed_from_the_middle_on(proxy: Running) -> None:
+    """A monitor's hello: one request, before anybody read, and replies without another one."""
+    loop = asyncio.get_running_loop()
+    first = await proxy.raw("a")
+    host, _, port = proxy.hosts["a"].rpartition(":")
+    with socket.socket() as stream:
+        stream.setblocking(False)
+        await loop.sock_connect(stream, (host, int(port)))
+        hello = {"hello": 1, "topologyVersion": first.hello["topologyVersion"], "maxAwaitTimeMS": 100, "$db": "admin"}
+        await loop.sock_sendall(stream, encode(hello, request_id=1, flags=EXHAUST_ALLOWED))
+        for _ in range(2):
+            assert await asyncio.wait_for(loop.sock_recv(stream, 1 << 16), SOON)
+        async with proxy.rule(Rule(Kind.SWALLOW, to=("a",), commands=("hello",))) as name:
 
-            async def twice() -> bool:
-                return bool((await proxy.control.acted(name))["messages"] >= 2)
+            async def swallowed() -> bool:
+                acted = await proxy.control.acted(name)
+                assert acted["connections"] <= 1
+                return bool(acted["messages"] >= 3)
 
-            await until(twice, "replies of a stream that was there before the rule")
+            await until(swallowed, "replies of a stream that was there before the rule")
+            with pytest.raises(BlockingIOError):
+                stream.recv(1)
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(loop.sock_recv(stream, 1), SOON)
+    first.close()
 
 
 async def test_a_client_that_left_is_gone_from_the_server_too(proxy: Running) -> None:

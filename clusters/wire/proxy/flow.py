@@ -66,7 +66,6 @@ class Flow:
     """`source` is read, `sink` is written. `arrived` is for the two kinds below."""
 
     __slots__ = (
-        "_last_due",
         "_timer",
         "direction",
         "discarded",
@@ -97,7 +96,6 @@ class Flow:
         self.discarded: Active | None = None
         """The rule that lets everything go nowhere from now on."""
         self.over = False
-        self._last_due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     # what arrives
@@ -143,8 +141,6 @@ class Flow:
                 due = max(due, active.passed(self.direction, now, len(data)))
             for active in delays:
                 due += active.lag()
-        # In order, whatever the jitter says.
-        self._last_due = due = max(due, self._last_due)
         self.queue.append(Piece(due, data, gate, reset))
         self.queued += len(data)
         self.straight = False
@@ -191,7 +187,6 @@ class Flow:
 
     def hurry(self) -> None:
         """Nothing waits for a time that a removed rule gave it; what another rule gave it goes with it."""
-        self._last_due = 0.0
         self.queue = deque(piece._replace(due=0.0) for piece in self.queue)
 
     def discard(self, active: Active) -> None:
@@ -243,8 +238,6 @@ class Requests(Flow):
         elif self.first or self.reading:
             self._read(view)
         else:
-            if self._kept:
-                self._forget()
             self.frames.see(view)
             self.pair.last = None
             self.emit(bytes(view))

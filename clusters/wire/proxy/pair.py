@@ -8,7 +8,7 @@ import struct
 from typing import TYPE_CHECKING, Final, cast
 
 from clusters.wire.framing import read_room
-from clusters.wire.message import MORE_TO_COME, OP_COMPRESSED, OP_MSG, Message, ProtocolError
+from clusters.wire.message import EXHAUST_ALLOWED, MORE_TO_COME, OP_COMPRESSED, OP_MSG, Message, ProtocolError
 from clusters.wire.proxy import tap
 from clusters.wire.proxy.book import Active, Effects
 from clusters.wire.proxy.flow import PASSES, Flow, Replies, Requests, Verdict
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 UNREADABLE: Final = (ProtocolError, ValueError, LookupError, struct.error)
 """What bytes that are no message, or no BSON, raise. bson's own error is a ValueError."""
-EXHAUST: Final = 1 << 16
 RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER of no time: close sends RST."""
 AT_ONCE: Final = frozenset((Kind.CUT, Kind.HALF_OPEN))
@@ -280,7 +279,7 @@ class Pair:
         if message.op == OP_MSG and message.flags & MORE_TO_COME:
             return
         self._asked[message.request_id] = asked
-        if message.op == OP_MSG and message.flags & EXHAUST:
+        if message.op == OP_MSG and message.flags & EXHAUST_ALLOWED:
             self._inherited = asked
 
     def asks(self, raw: bytes) -> Verdict | None:

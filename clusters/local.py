@@ -27,6 +27,7 @@ from clusters.guard import (
     NameTaken,
     Opening,
     RemoveDirectory,
+    entrust,
     ledger_directory,
     make_directory,
     new_path,
@@ -37,6 +38,7 @@ from clusters.guard.undo import Undo
 from clusters.liveness import while_all_live
 from clusters.member import LocalMember, LocalProcess, reap
 from clusters.topology import ROUTER, MemberSpec, Topology
+from clusters.wire import access
 from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
 
 READY_DEADLINE = 120.0
@@ -220,6 +222,9 @@ class _Attempt:
         self.router_port, *others = chosen
         self.ports = dict(zip((spec.name for spec in self.specs), others, strict=True))
         self.hosts = {name: f"127.0.0.1:{port}" for name, port in self.ports.items()}
+        # Somebody else's cluster may have listened there before, to whom one had to say who one is.
+        access.grant([*self.hosts.values(), f"127.0.0.1:{self.router_port}"], access.OPEN)
+        entrust([*self.hosts.values(), f"127.0.0.1:{self.router_port}"], {})
 
     async def run(self) -> OwnCluster:
         directory = new_path(Path(tempfile.gettempdir()), f"mongofault-{self.name}-")

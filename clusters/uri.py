@@ -28,8 +28,8 @@ SRV: Final = "mongodb+srv://"
 NAME_SERVICE_DEADLINE: Final = 10.0
 """Seconds for the answer of the name service."""
 
-_PASSWORD = re.compile(r"(mongodb(?:\+srv)?://[^\s:/@]*):\S*@")
-_OPTION = re.compile(r"(?i)\b(\w*(?:password|properties|secret|token)\w*)=[^&\s]*")
+_PASSWORD = re.compile(r"(?s)(mongodb(?:\+srv)?://[^:@]*):.*@")
+_OPTION = re.compile(r"(?i)\b(\w*(?:password|properties|secret|token)\w*)=[^&]*")
 """Of drivers' options that hold secrets: tlsCertificateKeyFilePassword, authMechanismProperties, proxyPassword."""
 HOW_ELSE: Final = f"put the URI into {VARIABLE}, or into a file of yours for --uri-file"
 

@@ -22,7 +22,7 @@ from clusters.errors import ClusterError, Refused
 from clusters.guard import Reconfigure, RunCommand
 from clusters.liveness import while_all_live
 from clusters.topology import Topology
-from clusters.uri import Uri
+from clusters.uri import Uri, redacted
 from clusters.wire.connection import CommandFailed, ConnectionLost
 from harness import selection, stage
 from harness.drivers.clients import driver_versions
@@ -86,7 +86,7 @@ class Run:
             raise
         finally:
             if record.path.is_dir():
-                recorder.record("run.ended", SOURCE, reason=reason, detail=detail)
+                recorder.record("run.ended", SOURCE, reason=reason, detail=redacted(detail))
                 recorder.close()
         result = record.judge()
         record.write_result(result)

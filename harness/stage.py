@@ -111,7 +111,7 @@ async def _set_recovered(cluster: Cluster, set_name: str) -> None:
                 status = await connection.command("admin", {"replSetGetStatus": 1}, deadline=5)
         except (ClusterError, CommandFailed, ConnectionLost, DeadlinePassed):
             return False
-        members = status["members"]
+        members = [member for member in status["members"] if member.get("stateStr") != "ARBITER"]  # it has no data
         newest = max(member["optimeDate"] for member in members if "optimeDate" in member)
         return all(
             member.get("stateStr") in ("PRIMARY", "SECONDARY")

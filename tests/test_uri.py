@@ -38,6 +38,19 @@ def test_what_is_shown_holds_no_secret(text: str, shown: str) -> None:
     assert SECRET not in uri.redacted(f"no luck with {text}, sorry")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mongodb://ann:one s3cr3t@h/",
+        "mongodb://ann:a@b:s3cr3t@h/",
+        "mongodb://a/b:s3cr3t@h/",
+        "mongodb+srv://a:/s3cr3t@h",
+    ],
+)
+def test_a_password_that_no_uri_may_have_is_a_secret_too(text: str) -> None:
+    assert SECRET not in uri.redacted(f"unexpected extra argument ({text})")
+
+
 def test_secrets_of_other_drivers_are_no_less_so() -> None:
     assert (
         uri.redacted("at mongodb://h/?proxyPassword=s3cr3t&x=1, twice")

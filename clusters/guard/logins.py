@@ -15,13 +15,20 @@ VARIABLE = "MONGOFAULT_LOGINS"
 
 def entrust(hosts: Iterable[str], options: Mapping[str, Any]) -> None:
     """From now on undo records, also those of guardians started from now on, reach these hosts (`address:port`) with
-    these options of the driver."""
-    if options:
-        known = json.loads(os.environ.get(VARIABLE, "{}"))
-        os.environ[VARIABLE] = json.dumps(known | {host: dict(options) for host in hosts})
+    these options of the driver; with none where there are none."""
+    known = _known() | {host: dict(options) for host in hosts}
+    wanted = {host: one for host, one in known.items() if one}
+    if wanted:
+        os.environ[VARIABLE] = json.dumps(wanted)
+    else:
+        os.environ.pop(VARIABLE, None)
 
 
 def options_for(host: str) -> dict[str, Any]:
     """What was entrusted for a host, or nothing."""
-    found: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}")).get(host, {})
-    return found
+    return _known().get(host, {})
+
+
+def _known() -> dict[str, dict[str, Any]]:
+    known: dict[str, dict[str, Any]] = json.loads(os.environ.get(VARIABLE, "{}"))
+    return known

@@ -45,7 +45,7 @@ pymongo hands them out without ever suspending."""
 class StreamPlan:
     """What the consumers are. `full_document` "default" asks for no post-image; `tags` is one tag set."""
 
-    uri: str
+    uri: str = field(repr=False)
     namespace: str
     count: int
     run: str

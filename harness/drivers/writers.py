@@ -93,7 +93,7 @@ class _State:
 class WriterPlan:
     """`rate` is writes per second in total; `wtimeout_ms` bounds the wait for the majority."""
 
-    uri: str
+    uri: str = field(repr=False)
     namespace: str
     run: str
     documents: Sequence[Document]

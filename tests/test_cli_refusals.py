@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,15 @@ RUN = ["run", "update-lookup-stall"]
 @pytest.fixture(autouse=True)
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MONGOFAULT_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("MONGODB_URI", raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([*RUN, "--fault", "earthquake"], "unknown fault 'earthquake': expected one of freeze"),
+        ([*RUN, "--fault", "earthquake"], "unknown fault 'earthquake': expected one of cpu-limit"),
         ([*RUN, "--fault-option", "how=now"], "--fault-option how=now: freeze takes no options"),
         ([*RUN, "--fault", "pause-replication", "--fault-option", "how=x"], "takes how=rsSyncApplyStop|stopReplProd"),
         ([*RUN, "--fault", "none", "--release", "kill-op"], "there is no fault for --fault-option and --release"),
@@ -45,10 +48,18 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "no-such-scenario"], "no-such-scenario"),
         (["no-such-command"], "no-such-command"),
         (["check", "absent"], "absent is no record of a run"),
+        (["attach"], "no URI: give one without a password, or put the URI into MONGODB_URI"),
+        (["attach", "--uri-file", "absent"], "--uri-file absent: No such file"),
+        (["attach", "http://somewhere/"], "the URI cannot be used: expected mongodb://"),
+        (["attach", "mongodb://127.0.0.1:1/"], "cannot connect to 127.0.0.1:1"),
+        (["adopt", "mongodb://127.0.0.1:1/"], "typed by a person: start it from a terminal"),
+        (["release", "nowhere"], "there is no cluster named 'nowhere'"),
+        ([*RUN, "--cluster", "mine", "--uri", "mongodb://h/"], "both say which cluster"),
+        (["fault", "freeze", "--on", "one", "--cluster", "mine", "--uri-file", "x"], "both say which cluster"),
         (["down", "nowhere"], "there is no cluster named 'nowhere'"),
         (["status", "nowhere"], "there is no cluster named 'nowhere'"),
         (["exec", "--name", "nowhere", "--", "true"], "there is no cluster named 'nowhere'"),
-        (["fault", "earthquake", "--on", "any"], "unknown fault 'earthquake': expected one of freeze"),
+        (["fault", "earthquake", "--on", "any"], "unknown fault 'earthquake': expected one of cpu-limit"),
         (["fault", "freeze"], "--on"),
         (["fault", "freeze", "--on", "any", "--cluster", "nowhere"], "there is no cluster named 'nowhere'"),
         (["fault", "freeze", "--on", "any", "--hold", "soon"], "--hold soon: expected a duration such as 12s"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -35,8 +36,9 @@ async def theirs() -> AsyncIterator[OwnCluster]:
 
 
 @pytest.fixture(autouse=True)
-def _no_uri_of_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _nobody_at_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("MONGODB_URI", raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("rs0\n"))
     monkeypatch.chdir(tmp_path)
 
 
@@ -252,6 +254,7 @@ def test_attach_reads_and_leaves_no_trace(theirs: OwnCluster, capsys: pytest.Cap
 def test_from_a_pipe_nothing_is_adopted(theirs: OwnCluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["adopt", theirs.uri]) == exits.REFUSED
     assert "typed by a person" in capsys.readouterr().err
+    assert asyncio.run(marker_in(theirs)) is None
 
 
 @pytest.fixture

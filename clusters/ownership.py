@@ -6,6 +6,7 @@ nothing is sent but hello and that one find. Works on raw connections: a driver 
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -27,6 +28,9 @@ MAJORITY: Final = {"w": "majority", "wtimeout": 30_000}
 ANSWER: Final = 10.0
 """Seconds for each answer."""
 WRITTEN: Final = 40.0
+ELECTED: Final = 15.0
+"""Seconds for an election that is under way; by default it begins 10 s after a primary fell silent."""
+POLL: Final = 0.3
 DUPLICATE_KEY: Final = 11000
 BY_HAND: Final = f"db.getSiblingDB('{DATABASE}').{COLLECTION}.deleteOne({{_id: '{ONE}'}})"
 
@@ -106,23 +110,41 @@ def _concern_met(through: Connection, command: str, reply: dict[str, Any]) -> No
 
 
 @asynccontextmanager
-async def asked(hosts: Sequence[str], *, deadline: float = ANSWER) -> AsyncIterator[Connection]:
+async def asked(hosts: Sequence[str], *, patience: float = ELECTED) -> AsyncIterator[Connection]:
     """A connection through which the marker is read and written: to a router, or to the primary of a replica set.
 
-    `hosts` are tried in their order. It says hello and nothing more. Raises Refused.
+    `hosts` are tried in their order; an election is waited out for `patience` seconds. It says hello and nothing more.
+    Raises Refused.
     """
-    connection = await first_of(hosts, deadline=deadline)
+    end = time.monotonic() + patience
+    while (connection := await _writable(hosts)) is None:
+        if time.monotonic() > end:
+            raise Refused(f"no primary is known at {','.join(hosts)}: what is not whole is not broken")
+        await asyncio.sleep(POLL)  # nobody announces the primary to one who does not ask
     try:
-        hello = connection.hello
-        if hello.get("msg") != "isdbgrid" and not hello.get("isWritablePrimary"):
-            connection.close()
-            if (primary := hello.get("primary")) is None:
-                raise Refused(f"{connection.host} knows of no primary of its set: what is not whole is not broken")
-            access.grant([primary], access.to(connection.host))
-            connection = await first_of([primary], deadline=deadline)
         yield connection
     finally:
         connection.close()
+
+
+async def _writable(hosts: Sequence[str]) -> Connection | None:
+    """To a router, or to the primary that the first host to answer knows of; None where there is none."""
+    connection = await first_of(hosts)
+    if _leads(connection):
+        return connection
+    connection.close()
+    if (primary := connection.hello.get("primary")) is None:
+        return None
+    access.grant([primary], access.to(connection.host))
+    connection = await first_of([primary])
+    if _leads(connection):
+        return connection
+    connection.close()
+    return None
+
+
+def _leads(connection: Connection) -> bool:
+    return connection.hello.get("msg") == "isdbgrid" or bool(connection.hello.get("isWritablePrimary"))
 
 
 async def first_of(hosts: Sequence[str], *, deadline: float = ANSWER) -> Connection:

@@ -78,6 +78,17 @@ async def test_a_secondary_leads_to_the_primary_that_has_the_last_word(replica_s
         await ownership.marker_of(["127.0.0.1:1"])
 
 
+async def test_an_election_is_waited_out_and_a_set_without_a_primary_is_not_broken(theirs: OwnCluster) -> None:
+    async with admin.connected(*entrances(theirs)) as connection:
+        await connection.command("admin", {"replSetStepDown": 2, "force": True})
+    with pytest.raises(Refused, match=r"no primary is known at .*: what is not whole is not broken"):
+        async with ownership.asked(entrances(theirs), patience=0):
+            raise AssertionError("there is no primary")
+    assert (await discovery.attach(parse(theirs.uri))).name == "rs0"
+    async with ownership.asked(entrances(theirs)) as through:
+        assert through.hello["isWritablePrimary"]
+
+
 async def test_the_marker_of_another_ledger_does_not_count(replica_set: OwnCluster) -> None:
     with pytest.raises(Refused, match="does not bear the marker of 'mine' but that of cluster 'tests-replica-set'"):
         await ownership.require(entrances(replica_set), "another", "mine")

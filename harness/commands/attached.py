@@ -63,7 +63,7 @@ async def _looked_at(uri: Uri) -> tuple[AttachedCluster, str, list[sight.View]]:
 async def _owner(uri: Uri) -> str:
     """In words, for people: a cluster that is not whole can be looked at all the same."""
     try:
-        async with ownership.asked(uri.hosts) as through:
+        async with ownership.asked(uri.hosts, patience=0) as through:
             marker = await ownership.read(through)
     except Refused as error:
         return f"unknown ({error})"

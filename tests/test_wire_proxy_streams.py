@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import itertools
 import socket
@@ -31,6 +32,10 @@ class Echo(asyncio.Protocol):
     def __init__(self) -> None:
         self.got = bytearray()
         self.back = True
+        self.gone = asyncio.Event()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.gone.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -88,7 +93,11 @@ async def between(target: Echo) -> AsyncIterator[tuple[Proxy, asyncio.StreamRead
         proxy.close()
         server.close()
         ports.give_back(chosen)
-        await asyncio.sleep(0.01)  # transports close in the next turns of the loop
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        await asyncio.wait_for(target.gone.wait(), DEADLINE)
+        for _ in range(5):
+            await asyncio.sleep(0)  # the proxy's own transports close in the next turns of the loop
 
 
 async def play(steps: Sequence[tuple[str, Any, Any]], cuts: Sequence[int], junk: bytes) -> None:
@@ -244,6 +253,34 @@ async def test_a_reader_that_does_not_read_stops_the_sender_and_nothing_piles_up
             client.close()
             assert await asyncio.wait_for(loop.sock_recv(server, 1), DEADLINE) == b""
             server.close()
+    ports.give_back([port])
+
+
+async def test_many_open_connections_take_little_memory() -> None:
+    """Half of the thousand that may take 50 MB."""
+    (port,) = ports.choose(1)
+    server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", port)
+    clients: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    async with proxy_before({"a": f"127.0.0.1:{port}"}) as running:
+        before = resident(running.process.pid)
+        host, _, listening = running.hosts["a"].rpartition(":")
+        try:
+            for _ in range(500):
+                clients.append(await asyncio.open_connection(host, int(listening)))
+                clients[-1][1].write(HELLO)
+            for reader, _writer in clients:
+                assert await asyncio.wait_for(reader.readexactly(len(HELLO)), DEADLINE) == HELLO
+            assert await running.open_connections("a") == 500
+            assert resident(running.process.pid) - before < 25_000_000
+        finally:
+            for _reader, writer in clients:
+                writer.close()
+
+        async def gone() -> bool:
+            return await running.open_connections("a") == 0
+
+        await until(gone, "all connections")
+    server.close()
     ports.give_back([port])
 
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 HELD: Final = 1 << 20
 KEPT: Final = 16 * 1024
-"""The last request is remembered up to this size, should reading begin while its reply is outstanding."""
+"""The last request is remembered up to this size, if it came in one read, should reading begin while its reply is
+outstanding. The reply to any other passes then."""
 SLICES: Final = 20
 """Into how many pieces a second's bytes are cut where bandwidth is limited."""
 KNOWN: Final = frozenset((OP_REPLY, OP_QUERY, OP_COMPRESSED, OP_MSG, 2001, 2002, 2005, 2006, 2007, 2010, 2011))
@@ -108,7 +109,7 @@ class Flow:
         """The source closed, or reset, its side."""
         self.over = True
         if self.discarded is None:
-            self._put(b"", (), None, reset)
+            self._put(b"", tuple(self.effects.delays), None, reset)
 
     def emit(self, data: bytes, verdict: Verdict = PASSES) -> None:
         """Bytes for the sink, after all before them."""
@@ -139,8 +140,8 @@ class Flow:
         if data:
             for active in self.effects.rates:
                 due = max(due, active.passed(self.direction, now, len(data)))
-            for active in delays:
-                due += active.lag()
+        for active in delays:
+            due += active.lag()
         self.queue.append(Piece(due, data, gate, reset))
         self.queued += len(data)
         self.straight = False

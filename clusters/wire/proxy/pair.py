@@ -88,7 +88,7 @@ class Side(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open, self.closed = False, True
-        self.pair.lost(self, reset=isinstance(exc, ConnectionError))
+        self.pair.lost(self, reset=exc is not None)
 
 
 class Pair:

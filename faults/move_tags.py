@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from clusters.cluster import of_set
+from clusters.cluster import of_set, primary_of
 from clusters.guard import Undo
 from clusters.member import Member
 from faults.base import Evidence, Site, register
@@ -24,7 +24,7 @@ class MoveTagsOptions(Options):
 
     tags: Tags = Field(default_factory=dict, description="Those to move, as K=V; else all that it bears.")
     to: str | None = Field(
-        default=None, description="The member of its set that gets them; else the next that bears none of them."
+        default=None, description="The member of its set that gets them; else a secondary that bears none of them."
     )
 
 
@@ -55,7 +55,7 @@ class MoveTags:
         moved = self._options.tags or bears
         if not moved or any(bears.get(key) != value for key, value in moved.items()):
             return f"{self.target.name} does not bear {_words(moved) or 'any tag'}: it bears {_words(bears) or 'none'}"
-        heir = self._heir(members, moved)
+        heir = await self._heir(members, moved)
         if heir is None:
             return f"no member of {self.target.spec.set_name} can get {_words(moved)} from {self.target.name}" + (
                 f": {self._options.to} is not another one of it" if self._options.to else ""
@@ -82,9 +82,11 @@ class MoveTags:
     async def heal(self) -> None:
         await self._fields.off()
 
-    def _heir(self, members: dict[str, dict[str, Any]], moved: dict[str, str]) -> Member | None:
+    async def _heir(self, members: dict[str, dict[str, Any]], moved: dict[str, str]) -> Member | None:
+        primary = await primary_of(self._cluster, self.target.spec.set_name)
         others = [one for one in of_set(self._cluster, self.target.spec.set_name) if one is not self.target]
-        others = [one for one in others if one.host in members]
+        # Tagged reads are a secondary's more often than not: the primary comes last.
+        others = sorted((one for one in others if one.host in members), key=lambda one: one is primary)
         if self._options.to is not None:
             others = [one for one in others if one.name == self._options.to]
         else:

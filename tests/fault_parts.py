@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+from _pytest.mark import ParameterSet
 from pymongo.errors import OperationFailure
 
 import faults
@@ -22,6 +24,11 @@ from faults.options import parse
 from harness import stage
 
 NAMESPACE = "injured.things"
+
+
+def slow(*forms: str) -> list[ParameterSet]:
+    """These as parameters of a test, for the long round only."""
+    return [pytest.param(one, marks=pytest.mark.slow) for one in forms]
 
 
 def fault(cluster: OwnCluster, target: Member, form: str, namespace: str | None = NAMESPACE) -> faults.Fault:

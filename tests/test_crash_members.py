@@ -19,7 +19,7 @@ from clusters import kept
 from faults.cgroup import NoCgroup, place_for
 from harness import exits
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 HEALED = 40.0
 """Seconds until all is as it was; two or three on a machine of one's own, but for a server told to end."""
@@ -161,13 +161,7 @@ HEALS = {
 }
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "kill",
-        *(pytest.param(one, marks=pytest.mark.slow) for one in [*HEALS][1:]),
-    ],
-)
+@pytest.mark.parametrize("form", [*HEALS])
 def test_killed_while_it_is_held_a_fault_is_healed_by_the_guardian(place: Place, form: str) -> None:
     before = limited()
     process, guardian = broken(place, form)
@@ -180,7 +174,6 @@ def test_killed_while_it_is_held_a_fault_is_healed_by_the_guardian(place: Place,
     assert "nothing to heal" in place.run("heal").stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", [*HEALS])
 def test_with_the_guardian_killed_first_heal_by_hand_does_it(place: Place, form: str) -> None:
     before = limited()
@@ -194,7 +187,6 @@ def test_with_the_guardian_killed_first_heal_by_hand_does_it(place: Place, form:
     assert whole_after(place, before) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", ["terminate", "restart"])
 def test_killed_while_a_member_is_told_to_end_the_member_runs_afterwards(place: Place, form: str) -> None:
     before = limited()

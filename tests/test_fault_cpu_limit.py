@@ -72,20 +72,21 @@ async def test_a_limited_member_takes_its_time_until_its_record_alone_has_freed_
     replica_set: OwnCluster, tmp_path: Path
 ) -> None:
     victim = await a_secondary(replica_set)
-    before = min([await work(victim, 4) for _time in range(2)])
-    async with struck(replica_set, victim, "cpu-limit share=0.05", tmp_path) as blow:
+    before = min([await work(victim, 2) for _time in range(2)])
+    async with struck(replica_set, victim, "cpu-limit share=0.1", tmp_path) as blow:
         evidence = await blow.injection.inject()
         assert evidence.fields["throttled"] >= 3
         assert await blow.fault.active()
-        # 4 times 50 ms of CPU, at 5 ms in each tenth of a second.
-        assert await work(victim, 4) > max(1.5, 2 * before)
+        # 2 times 50 ms of CPU, at 10 ms in each tenth of a second.
+        limited = await work(victim, 2)
+        assert limited > max(0.4, 2 * before)
         group = Path(evidence.fields["cgroup"])
         assert blow.records() == [f"remove {group}"]
         for _time in range(2):
             await blow.undo_from_records_alone()
         assert not group.exists()
         assert not await blow.fault.active()
-        assert min([await work(victim, 4) for _time in range(2)]) < 1.5
+        assert min([await work(victim, 2) for _time in range(2)]) < limited / 2
 
 
 @pytest.mark.live

@@ -16,7 +16,7 @@ from clusters.errors import ClusterError
 from clusters.guard import Process, identify, state
 from clusters.local import OwnCluster
 from clusters.member import LocalMember
-from fault_parts import a_secondary, fault, struck, the_primary, whole
+from fault_parts import a_secondary, fault, slow, struck, the_primary, whole
 from faults import Unproven
 from faults.process import comes
 
@@ -62,6 +62,7 @@ async def test_a_member_that_ended_is_missed_until_it_is_healed(nimble: OwnClust
     await write(nimble, 3, 10)
 
 
+@pytest.mark.slow
 async def test_a_primary_that_is_killed_is_followed_by_another_and_a_write_goes_through(
     nimble: OwnCluster, tmp_path: Path
 ) -> None:
@@ -80,7 +81,7 @@ async def test_a_primary_that_is_killed_is_followed_by_another_and_a_write_goes_
     assert await the_primary(nimble) is primary
 
 
-@pytest.mark.parametrize("form", ["kill", pytest.param("terminate", marks=pytest.mark.slow), *RESTARTS[1:]])
+@pytest.mark.parametrize("form", ["kill", *slow("terminate", "restart")])
 async def test_from_its_record_alone_the_member_runs_again(nimble: OwnCluster, form: str, tmp_path: Path) -> None:
     victim = await a_secondary(nimble)
     before = victim.process
@@ -131,7 +132,7 @@ async def test_a_member_may_be_lost_for_good(nimble: OwnCluster, tmp_path: Path)
     await whole(nimble)
 
 
-@pytest.mark.parametrize("form", RESTARTS)
+@pytest.mark.parametrize("form", ["restart signal=KILL", *slow("restart")])
 async def test_a_restarted_member_is_another_process_that_knows_nothing_of_the_cursors_it_had(
     nimble: OwnCluster, form: str, tmp_path: Path
 ) -> None:
@@ -193,6 +194,7 @@ async def test_what_did_not_happen_to_the_process_is_not_proven(
     for name in ("kill", "stop", "start"):
         monkeypatch.setattr(LocalMember, name, nothing)
     monkeypatch.setattr(LocalMember, "freeze", lambda _self: None)
+    monkeypatch.setattr("faults.stutter.SLACK", 0.1)
     victim = await a_secondary(nimble)
     async with struck(nimble, victim, form, tmp_path) as blow:
         with pytest.raises(Unproven, match=r"has not ended|is the process it was|is not stopped and let go"):

@@ -15,7 +15,7 @@ from clusters.cluster import of_set
 from clusters.local import OwnCluster
 from clusters.member import LocalMember, Member
 from clusters.topology import ROUTER
-from fault_parts import a_secondary, fault, struck, the_primary
+from fault_parts import a_secondary, fault, slow, struck, the_primary
 from faults import Unproven
 
 pytestmark = pytest.mark.live
@@ -24,8 +24,8 @@ ON_SECONDARIES = ("hide-member", "remove-member", "slow-apply", "slow-apply how=
 
 
 async def knows(cluster: OwnCluster, member: LocalMember) -> bool:
-    """Whether a driver of the set hears of it."""
-    async with cluster.client() as client:
+    """Whether a driver hears of it from the primary."""
+    async with (await the_primary(cluster)).client() as client:
         hello = await client.admin.command("hello")
     return member.host in [*hello["hosts"], *hello.get("passives", ())]
 
@@ -38,7 +38,7 @@ async def configured(cluster: OwnCluster, member: Member) -> dict[str, Any]:
 
 async def applied_after(cluster: OwnCluster, member: LocalMember) -> float:
     """Seconds until a write is seen on the member by a driver."""
-    async with cluster.client() as writing, member.client() as reading:
+    async with (await the_primary(cluster)).client() as writing, member.client() as reading:
         key = time.monotonic()
         await writing.injured.things.insert_one({"_id": key})
         begin = time.monotonic()
@@ -114,7 +114,7 @@ async def test_a_removed_member_serves_nobody_and_comes_back_as_it_was(nimble: O
     assert await applied_after(nimble, victim) < 1
 
 
-@pytest.mark.parametrize("form", ON_SECONDARIES[2:])
+@pytest.mark.parametrize("form", ["slow-apply", *slow("slow-apply how=secondaryDelay seconds=2")])
 async def test_a_slow_member_has_each_write_later_and_still_has_it(
     nimble: OwnCluster, form: str, tmp_path: Path
 ) -> None:
@@ -170,7 +170,14 @@ async def reader(cluster: OwnCluster) -> str:
     async with cluster.client() as client:
         tagged = client.get_database("admin", read_preference=Secondary([{"use": "lookup"}]))
         # A hello that goes where reads go.
-        return str((await tagged.command("hello", read_preference=tagged.read_preference))["me"])
+        served_by = str((await tagged.command("hello", read_preference=tagged.read_preference))["me"])
+
+        async def connected() -> bool:
+            return len(client.nodes) == len(cluster.members)
+
+        # A connection that is under way when the client is closed is leaked by pymongo 4.20.
+        await admin.until("all members are known", connected, deadline=10)
+        return served_by
 
 
 @pytest.mark.parametrize("form", ON_SECONDARIES)

@@ -15,6 +15,7 @@ from clusters.cluster import Cluster
 from clusters.errors import ClusterError, Refused
 from clusters.guard import Ledger, Opening, Undo
 from clusters.member import Member
+from faults.direct import FAILURES
 from faults.options import Options
 
 
@@ -133,17 +134,26 @@ class Injection:
         acting = asyncio.create_task(self.fault.inject())
         try:
             await asyncio.shield(acting)
+            return await self.fault.proof()
         except asyncio.CancelledError:
             # An act under way may take effect after its undoing: it is waited for, so that the heal comes last.
             await asyncio.wait([acting])
             raise
-        return await self.fault.proof()
+        except Unproven:
+            raise
+        except (ClusterError, *FAILURES) as error:
+            raise Unproven(f"{title}: {error}") from error
 
     async def heal(self) -> None:
         """Raises HealFailed; shielded: half a heal would leave a member frozen for good."""
         await asyncio.shield(asyncio.create_task(self._heal()))
 
     async def _heal(self) -> None:
-        await self.fault.heal()
+        try:
+            await self.fault.heal()
+        except HealFailed:
+            raise
+        except (ClusterError, *FAILURES) as error:
+            raise HealFailed(f"{self.fault.name} {self.fault.target.name}: {error}") from error
         self._ledger.close_many(self._records)
         self._records = []

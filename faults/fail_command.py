@@ -23,7 +23,7 @@ from clusters.guard import Undo
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
 from faults import means
 from faults.base import Evidence, Site, Unproven, register
-from faults.direct import ANSWER, FAILURES
+from faults.direct import ANSWER
 from faults.failpoint import FailPoint
 from faults.options import Names, Options
 
@@ -152,10 +152,7 @@ class FailCommand:
         )
 
     async def active(self) -> bool:
-        try:
-            return await self._fail_point.is_on()
-        except FAILURES:
-            return False
+        return await means.acts(self._fail_point)
 
     async def heal(self) -> None:
         await means.switch_off(self.target, self._fail_point)

@@ -17,7 +17,6 @@ from pydantic import Field
 from clusters.guard import Undo
 from faults import means
 from faults.base import Evidence, Site, Unproven, register
-from faults.direct import FAILURES
 from faults.failpoint import FailPoint
 from faults.options import Document, Options
 
@@ -80,10 +79,7 @@ class AnyFailPoint:
         )
 
     async def active(self) -> bool:
-        try:
-            return await self._fail_point.is_on()
-        except FAILURES:
-            return False
+        return await means.acts(self._fail_point)
 
     async def heal(self) -> None:
         await means.switch_off(self.target, self._fail_point)

@@ -81,7 +81,7 @@ class HangAfterCommand:
         )
 
     async def active(self) -> bool:
-        return await self._fail_point.is_on()
+        return await means.acts(self._fail_point)
 
     async def heal(self) -> None:
         await means.switch_off(self.target, self._fail_point)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from clusters.cluster import primary_of
-from clusters.errors import ClusterError
 from clusters.guard import Undo
 from faults.base import Evidence, Site, Unproven, register
 from faults.configuration import FieldsOfMembers
@@ -63,10 +62,7 @@ class HideMember:
         )
 
     async def active(self) -> bool:
-        try:
-            return await self._fields.is_on()
-        except ClusterError:
-            return False
+        return await self._fields.is_on()
 
     async def heal(self) -> None:
         await self._fields.off()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from clusters.guard import Undo
+from clusters.guard import Process, Undo
 from faults import process
 from faults.base import Evidence, Site, register
 from faults.options import Options
@@ -40,6 +40,7 @@ class Kill:
     def __init__(self, site: Site, options: Any = None) -> None:
         self.target = site.target
         self._restart = (options or KillOptions()).restart == "yes"
+        self._before: Process | None = None
 
     async def available(self) -> str | None:
         return process.obstacle(self.target)
@@ -48,7 +49,9 @@ class Kill:
         return [process.start_again(self.target)] if self._restart else []
 
     async def inject(self) -> None:
-        await process.local(self.target).kill()
+        server = process.local(self.target)
+        self._before = server.process
+        await server.kill()
 
     async def proof(self) -> Evidence:
         return process.gone(self.target)
@@ -58,4 +61,4 @@ class Kill:
 
     async def heal(self) -> None:
         if self._restart:
-            await process.started(self.target)
+            await process.started(self.target, self._before)

@@ -54,6 +54,14 @@ async def obstacle(target: Member, means: Means) -> str | None:
     return None if reason is None else f"{target.name} {reason}"
 
 
+async def acts(means: Means) -> bool:
+    """Whether it is on; it is not on a server that cannot be asked."""
+    try:
+        return await means.is_on()
+    except FAILURES:
+        return False
+
+
 async def switch_off(target: Member, means: Means) -> None:
     """Off, and seen to be off. A process that is gone took it along. Raises HealFailed."""
     try:

@@ -105,7 +105,7 @@ class PauseReplication:
         )
 
     async def active(self) -> bool:
-        return await self._means.is_on()
+        return await means.acts(self._means)
 
     async def heal(self) -> None:
         await means.switch_off(self.target, self._means)

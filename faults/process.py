@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from clusters.errors import ClusterError
-from clusters.guard import SignalProcess, StartProcess, Undo
+from clusters.guard import Process, SignalProcess, StartProcess, Undo
 from clusters.member import LocalMember, Member
 from clusters.ports import free
 from faults.base import Evidence, HealFailed, Unproven
@@ -70,13 +70,14 @@ def start_again(target: Member) -> Undo:
     return StartProcess(server.command, str(server.log), server.token, server.process)
 
 
-async def started(target: Member) -> None:
-    """Start it again if it is down, and wait until it answers. Raises HealFailed."""
+async def started(target: Member, ended: Process | None) -> None:
+    """It runs and answers, in another life than `ended`, which may be about to end yet. Raises HealFailed."""
     server = local(target)
-    if server.running():
-        return
     try:
-        await server.start(deadline=START_DEADLINE)
+        if ended is not None and server.process == ended:
+            await server.kill()
+        if not server.running():
+            await server.start(deadline=START_DEADLINE)
     except ClusterError as error:
         raise HealFailed(f"{server.name} cannot be started again: {error}") from error
 

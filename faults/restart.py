@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from clusters.errors import ClusterError
 from clusters.guard import Process, Undo
 from faults import process
 from faults.base import Evidence, Site, Unproven, register
@@ -62,15 +61,12 @@ class Restart:
     async def inject(self) -> None:
         server = process.local(self.target)
         self._before, self._began = server.process, time.monotonic()
-        try:
-            if self._signal == "KILL":
-                await server.kill()
-            else:
-                await server.stop(deadline=SHUTDOWN_DEADLINE)
-            await asyncio.sleep(self._down)
-            await server.start(deadline=process.START_DEADLINE)
-        except ClusterError as error:
-            raise Unproven(str(error)) from error
+        if self._signal == "KILL":
+            await server.kill()
+        else:
+            await server.stop(deadline=SHUTDOWN_DEADLINE)
+        await asyncio.sleep(self._down)
+        await server.start(deadline=process.START_DEADLINE)
         self._new = server.process
 
     async def proof(self) -> Evidence:
@@ -94,7 +90,7 @@ class Restart:
         return now == self._new != self._before and self.target.running()
 
     async def heal(self) -> None:
-        await process.started(self.target)
+        await process.started(self.target, self._before)
 
     async def _in_its_set(self) -> dict[str, Any]:
         end = time.monotonic() + PROOF_DEADLINE

@@ -20,7 +20,7 @@ from clusters.guard import Undo
 from faults import means
 from faults.base import Evidence, Site, Unproven, register
 from faults.configuration import FieldsOfMembers
-from faults.direct import FAILURES, Direct, ask
+from faults.direct import Direct, ask
 from faults.failpoint import FailPoint
 from faults.options import Options
 
@@ -107,10 +107,7 @@ class SlowApply:
         )
 
     async def active(self) -> bool:
-        try:
-            return await (self._fail_point.is_on() if self._delay is None else self._fields.is_on())
-        except FAILURES:
-            return False
+        return await (means.acts(self._fail_point) if self._delay is None else self._fields.is_on())
 
     async def heal(self) -> None:
         await (means.switch_off(self.target, self._fail_point) if self._delay is None else self._fields.off())

@@ -10,8 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from clusters.errors import ClusterError
-from clusters.guard import Undo
+from clusters.guard import Process, Undo
 from faults import process
 from faults.base import Evidence, Site, Unproven, register
 from faults.options import Options
@@ -34,6 +33,7 @@ class Terminate:
 
     def __init__(self, site: Site, options: Any = None) -> None:
         self.target = site.target
+        self._before: Process | None = None
         self._since = 0.0
 
     async def available(self) -> str | None:
@@ -43,11 +43,9 @@ class Terminate:
         return [process.start_again(self.target)]
 
     async def inject(self) -> None:
-        self._since = time.time()
-        try:
-            await process.local(self.target).stop(deadline=SHUTDOWN_DEADLINE)
-        except ClusterError as error:
-            raise Unproven(str(error)) from error
+        server = process.local(self.target)
+        self._before, self._since = server.process, time.time()
+        await server.stop(deadline=SHUTDOWN_DEADLINE)
 
     async def proof(self) -> Evidence:
         evidence = process.gone(self.target)
@@ -61,4 +59,4 @@ class Terminate:
         return not self.target.running()
 
     async def heal(self) -> None:
-        await process.started(self.target)
+        await process.started(self.target, self._before)

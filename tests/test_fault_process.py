@@ -201,6 +201,20 @@ async def test_what_did_not_happen_to_the_process_is_not_proven(
             await blow.injection.inject()
 
 
+async def test_a_member_that_takes_too_long_to_end_is_not_proven_gone_and_does_not_end_after_the_heal(
+    nimble: OwnCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("faults.terminate.SHUTDOWN_DEADLINE", 0.02)
+    victim = await a_secondary(nimble)
+    before = victim.process
+    async with struck(nimble, victim, "terminate", tmp_path) as blow:
+        with pytest.raises(Unproven, match=f"terminate {victim.name}: {victim.name} did not end within 0.02 s"):
+            await blow.injection.inject()
+    assert before is not None
+    assert state(before) is None
+    assert await answers(victim)
+
+
 async def test_an_end_that_was_not_in_order_is_no_proof_of_a_termination(
     nimble: OwnCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

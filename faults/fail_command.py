@@ -107,6 +107,7 @@ class FailCommand:
 
     def __init__(self, site: Site, options: Any) -> None:
         self.target = site.target
+        self._site = site
         self._options: FailCommandOptions = options
         self._probe = _probe(options)
         # The one that proves it is not taken from the times that were asked for.
@@ -120,7 +121,7 @@ class FailCommand:
         )
 
     async def available(self) -> str | None:
-        return await means.obstacle(self.target, self._fail_point)
+        return means.stand_in(self._site) or await means.obstacle(self.target, self._fail_point)
 
     def undo(self) -> Sequence[Undo]:
         return [self._fail_point.undo()]

@@ -50,11 +50,12 @@ class AnyFailPoint:
 
     def __init__(self, site: Site, options: Any) -> None:
         self.target = site.target
+        self._site = site
         self._options: FailPointOptions = options
         self._fail_point = FailPoint(site.target.host, options.point, options.data, mode=options.mode)
 
     async def available(self) -> str | None:
-        return await means.obstacle(self.target, self._fail_point)
+        return means.stand_in(self._site) or await means.obstacle(self.target, self._fail_point)
 
     def undo(self) -> Sequence[Undo]:
         return [self._fail_point.undo()]

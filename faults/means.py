@@ -9,7 +9,7 @@ from typing import Protocol
 
 from clusters.guard import Undo
 from clusters.member import Member
-from faults.base import HealFailed
+from faults.base import HealFailed, Site
 from faults.direct import FAILURES, NoAnswer, ask
 
 
@@ -41,6 +41,13 @@ async def no_secondary(target: Member) -> str | None:
     except NoAnswer as error:
         return str(error)
     return None if hello.get("secondary") else f"{target.name} is no secondary: nothing is replicated to it"
+
+
+def stand_in(site: Site) -> str | None:
+    """Why a fail point of the target could not be looked at, or None."""
+    if site.target.spec.role.is_mongod or site.cluster.server.router != "stand-in":
+        return None
+    return f"{site.target.name} is the stand-in, which does not tell how often a fail point was entered: aim at members"
 
 
 async def obstacle(target: Member, means: Means) -> str | None:

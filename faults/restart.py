@@ -78,10 +78,10 @@ class Restart:
         if uptime > since:
             raise Unproven(f"{self.target.name} is up for {uptime:.1f} s, for longer than since it was to end")
         hello = await self._in_its_set()
+        rank = "a router" if "setName" not in hello else "a primary" if hello["isWritablePrimary"] else "a secondary"
         return Evidence(
-            f"{self.target.name} is {self._new}, no more {self._before}, up for {uptime:.1f} s; a "
-            f"{'primary' if hello.get('isWritablePrimary') else 'secondary'} {time.monotonic() - self._began:.1f} s "
-            f"after SIG{self._signal}",
+            f"{self.target.name} is {self._new}, no more {self._before}, up for {uptime:.1f} s; {rank} "
+            f"{time.monotonic() - self._began:.1f} s after SIG{self._signal}",
             {"pid": self._new.pid, "uptime": uptime, "down_for": round(since - uptime, 3)},
         )
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pymongo import AsyncMongoClient
 
-from clusters.cluster import ServerInfo
+from clusters.cluster import Proxy, ServerInfo
 from clusters.errors import ClusterError
 from clusters.member import LocalMember, LocalProcess
 from clusters.topology import MemberSpec, Topology
@@ -72,6 +72,7 @@ class AttachedCluster:
     """What a driver needs to be let in by a single member; nothing where everybody is."""
     processes: list[LocalProcess] = field(default_factory=list)
     router_process: LocalMember | None = None
+    proxy: Proxy | None = None
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
         return AsyncMongoClient(self.uri, **options)

@@ -26,6 +26,14 @@ class ServerInfo:
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
+class Proxy(Protocol):
+    """The process that stands before every node; `host` is its control address."""
+
+    host: str
+
+    def running(self) -> bool: ...
+
+
 class Cluster(Protocol):
     """A cluster, whoever provides it. `router` is the router's `address:port`, None for a replica set."""
 
@@ -38,6 +46,10 @@ class Cluster(Protocol):
     @property
     def router_process(self) -> Member | None:
         """The router as a target, where it is a process of ours."""
+
+    @property
+    def proxy(self) -> Proxy | None:
+        """Through which all connections go, where it was brought up so."""
 
     @property
     def members(self) -> Mapping[str, Member]: ...

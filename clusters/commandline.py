@@ -82,5 +82,15 @@ def stand_in(*, port: int, config: str, router_host: str, seed: int) -> list[str
     ]
 
 
+def proxy(*, control: str, links: Mapping[str, tuple[str, str]], peers: Mapping[str, str]) -> list[str]:
+    """`links`: name -> where it listens and where that leads; `peers`: a server's own address -> its name."""
+    arguments = [sys.executable, "-P", "-m", "clusters.wire.proxy", "--control", control]
+    for name, (listen, target) in links.items():
+        arguments += ["--link", f"{name}={listen},{target}"]
+    for address, name in peers.items():
+        arguments += ["--peer", f"{address}={name}"]
+    return arguments
+
+
 def log_path(data: Path) -> Path:
     return data / "mongod.log"

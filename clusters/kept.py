@@ -21,8 +21,8 @@ from clusters.guard import (
     state,
     survey,
 )
-from clusters.local import LocalCluster, OwnCluster, take_down, uri_of
-from clusters.member import LocalMember
+from clusters.local import PROXY, LocalCluster, OwnCluster, take_down, uri_of
+from clusters.member import LocalMember, LocalProcess
 from clusters.topology import ROUTER, Topology
 
 FILE = "cluster.json"
@@ -52,6 +52,8 @@ class ClusterRecord:
     server: ServerInfo
     directory: str
     created: float
+    listens: dict[str, str] | None = None
+    """Where members and router listen themselves, where a proxy stands before them."""
 
     @property
     def uri(self) -> str:
@@ -74,6 +76,7 @@ def save(cluster: OwnCluster, *, created: float) -> ClusterRecord:
         server=cluster.server,
         directory=str(cluster.directory),
         created=created,
+        listens={one.name: one.listens for one in cluster.processes} if cluster.proxy is not None else None,
     )
     path = cluster.ledger.directory / FILE
     temporary = path.with_suffix(".new")
@@ -122,7 +125,7 @@ def load(name: str) -> LocalCluster:
     """A kept cluster, to be used and broken; it is not this process's to remove. Raises Refused."""
     record = read(name)
     specs = {spec.name: spec for spec in record.topology.members()}
-
+    listens = record.listens or {}
     members = [
         LocalMember(
             specs[one],
@@ -131,6 +134,7 @@ def load(name: str) -> LocalCluster:
             Path(record.processes[one].log),
             record.processes[one].token,
             process=record.processes[one].process,
+            listens=listens.get(one),
         )
         for one in specs
     ]
@@ -138,7 +142,19 @@ def load(name: str) -> LocalCluster:
     if "router" in record.processes:
         saved = record.processes["router"]
         assert record.router is not None
-        router = LocalMember(ROUTER, record.router, saved.command, Path(saved.log), saved.token, process=saved.process)
+        router = LocalMember(
+            ROUTER,
+            record.router,
+            saved.command,
+            Path(saved.log),
+            saved.token,
+            process=saved.process,
+            listens=listens.get("router"),
+        )
+    proxy = None
+    if PROXY in record.processes:
+        saved = record.processes[PROXY]
+        proxy = LocalProcess(PROXY, listens[PROXY], saved.command, Path(saved.log), saved.token, process=saved.process)
     return LocalCluster(
         record.name,
         record.topology,
@@ -147,6 +163,7 @@ def load(name: str) -> LocalCluster:
         router=record.router,
         server=record.server,
         directory=Path(record.directory),
+        proxy=proxy,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from pymongo import AsyncMongoClient
 from pymongo.errors import PyMongoError
 
-from clusters import commandline, memory, ports, ready, shaping
+from clusters import admin, commandline, memory, ports, ready, shaping
 from clusters.binaries import Binary, find_mongod, find_mongos
 from clusters.cluster import ServerInfo
 from clusters.errors import ClusterError, MemberDied, Refused
@@ -45,6 +45,7 @@ READY_DEADLINE = 120.0
 """Seconds for the whole bring-up; a burdened machine needs ten times the usual two."""
 TEAR_DOWN_DEADLINE = 60.0
 PORT_TRIES = 4
+PROXY = "proxy"
 STAND_IN_VERSION = (6, 0)
 """The stand-in runs reads and un-numbered writes through commands that shard servers of 6.0 answer, and 5.0 do not."""
 
@@ -62,6 +63,7 @@ class LocalCluster:
         router: str | None,
         server: ServerInfo,
         directory: Path,
+        proxy: LocalProcess | None = None,
     ) -> None:
         self.name = name
         self.topology = topology
@@ -69,6 +71,8 @@ class LocalCluster:
         self.router_process = router_process
         self.server = server
         self.directory = directory
+        self.proxy = proxy
+        """Through which all connections go, where the cluster was brought up so; its `host` is the control address."""
         self._members = {member.name: member for member in members}
         self.uri = uri_of(topology, router, [member.host for member in members])
 
@@ -78,7 +82,8 @@ class LocalCluster:
 
     @property
     def processes(self) -> list[LocalProcess]:
-        return [*self._members.values(), *([self.router_process] if self.router_process else [])]
+        others = (one for one in (self.router_process, self.proxy) if one is not None)
+        return [*self._members.values(), *others]
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
         return AsyncMongoClient(self.uri, **options)
@@ -95,7 +100,8 @@ class OwnCluster(LocalCluster):
     async def down(self) -> None:
         """Remove every process, and every file. Raises ClusterError naming what could not be removed."""
         await take_down(self.ledger, self.guardian)
-        ports.give_back(int(process.host.rpartition(":")[2]) for process in self.processes)
+        addresses = {address for process in self.processes for address in (process.host, process.listens)}
+        ports.give_back(_port(address) for address in addresses)
 
     def keep(self) -> None:
         """From now on the cluster outlives this process; `mongofault down` removes it."""
@@ -111,8 +117,10 @@ def uri_of(topology: Topology, router: str | None, hosts: Sequence[str]) -> str:
     return f"mongodb://{','.join(hosts)}/?replicaSet={topology.shards[0].name}"
 
 
-async def bring_up(topology: Topology, name: str, *, seed: int = 0) -> OwnCluster:
+async def bring_up(topology: Topology, name: str, *, seed: int = 0, proxied: bool = False) -> OwnCluster:
     """A cluster, Ready: see `clusters.ready`. It goes when this process goes, unless `keep` is called.
+
+    `proxied`: a proxy stands before every member and the router, and its addresses are those everybody knows.
 
     Raises Refused where nothing was started (no binary, no memory, the name is taken) and ClusterError where the
     bring-up failed and everything was removed again; the message holds the last log lines of the member that ended.
@@ -130,7 +138,8 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0) -> OwnCluste
         ledger, guardian = open_ledger(name)
         chosen: list[int] = []
         try:
-            chosen = ports.choose(1 + sum(1 for _ in topology.members()))
+            count = 1 + sum(1 for _ in topology.members())
+            chosen = ports.choose(2 * count + 1 if proxied else count)
             async with asyncio.timeout(READY_DEADLINE):
                 return await _Attempt(topology, name, chosen, ledger, guardian, mongod, mongos, seed).run()
         except BaseException as error:
@@ -202,8 +211,13 @@ async def take_down(ledger: Ledger, guardian: Guardian | None) -> None:
         raise
 
 
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
 class _Attempt:
-    """One try to bring a cluster up on one choice of ports."""
+    """One try to bring a cluster up on one choice of ports: one for each server, or also one for each before it, and
+    the proxy's own."""
 
     def __init__(
         self,
@@ -219,12 +233,15 @@ class _Attempt:
         self.topology, self.name, self.ledger, self.guardian, self.seed = topology, name, ledger, guardian, seed
         self.mongod, self.mongos = mongod, mongos
         self.specs = list(topology.members())
-        self.router_port, *others = chosen
-        self.ports = dict(zip((spec.name for spec in self.specs), others, strict=True))
-        self.hosts = {name: f"127.0.0.1:{port}" for name, port in self.ports.items()}
+        names = [ROUTER.name, *(spec.name for spec in self.specs)]
+        addresses = [f"127.0.0.1:{port}" for port in chosen]
+        self.listens = dict(zip(names, addresses, strict=False))
+        before = addresses[len(names) :]
+        self.hosts = dict(zip(names, before, strict=False)) if before else self.listens
+        self.control = before[-1] if before else None
         # Somebody else's cluster may have listened there before, to whom one had to say who one is.
-        access.grant([*self.hosts.values(), f"127.0.0.1:{self.router_port}"], access.OPEN)
-        entrust([*self.hosts.values(), f"127.0.0.1:{self.router_port}"], {})
+        access.grant(addresses, access.OPEN)
+        entrust(addresses, {})
 
     async def run(self) -> OwnCluster:
         directory = new_path(Path(tempfile.gettempdir()), f"mongofault-{self.name}-")
@@ -232,7 +249,8 @@ class _Attempt:
         make_directory(directory)
         members = [self._member(spec, directory) for spec in self.specs]
         router_process = self._router(directory) if self.topology.sharded else None
-        processes = [*members, *([router_process] if router_process else [])]
+        proxy = self._proxy(directory) if self.control is not None else None
+        processes: list[LocalProcess] = [*members, *(one for one in (router_process, proxy) if one is not None)]
         self._spawn(processes)
         cluster = OwnCluster(
             self.name,
@@ -242,13 +260,16 @@ class _Attempt:
             router=router_process.host if router_process else None,
             server=server_info(self.topology),
             directory=directory,
+            proxy=proxy,
             ledger=self.ledger,
             guardian=self.guardian,
         )
 
         async def make_ready() -> None:
             try:
-                await shaping.shape(self.topology, self.hosts)
+                if proxy is not None:
+                    (await admin.connect(proxy.host, deadline=READY_DEADLINE)).close()
+                await shaping.shape(self.topology, {spec.name: self.hosts[spec.name] for spec in self.specs})
                 await ready.wait(cluster, self.ledger.id, deadline=READY_DEADLINE)
             except (CommandFailed, ConnectionLost, DeadlinePassed, PyMongoError) as error:
                 raise ClusterError(f"bring-up failed: {error}") from error
@@ -263,7 +284,7 @@ class _Attempt:
             self.mongod.path,
             spec,
             self.topology.settings,
-            port=self.ports[spec.name],
+            port=_port(self.listens[spec.name]),
             data=data,
         )
         fail_points = commandline.BRING_UP_FAIL_POINTS if (4, 4) <= self.mongod.major <= (6, 0) else {}
@@ -274,20 +295,29 @@ class _Attempt:
             commandline.log_path(data),
             new_token(),
             at_first=commandline.with_fail_points(fail_points),
+            listens=self.listens[spec.name],
         )
 
     def _router(self, directory: Path) -> LocalMember:
         config = shaping.connection_string(self.topology, self.hosts)
         log = directory / "router.log"
+        listens = self.listens[ROUTER.name]
         if self.mongos is not None:
-            command = commandline.mongos(self.mongos.path, port=self.router_port, config=config, log=log)
+            command = commandline.mongos(self.mongos.path, port=_port(listens), config=config, log=log)
         else:
             assert self.topology.router_host is not None
             router_host = self.hosts[self.topology.router_host.members[0].name]
-            command = commandline.stand_in(
-                port=self.router_port, config=config, router_host=router_host, seed=self.seed
-            )
-        return LocalMember(ROUTER, f"127.0.0.1:{self.router_port}", command, log, new_token())
+            command = commandline.stand_in(port=_port(listens), config=config, router_host=router_host, seed=self.seed)
+        return LocalMember(ROUTER, self.hosts[ROUTER.name], command, log, new_token(), listens=listens)
+
+    def _proxy(self, directory: Path) -> LocalProcess:
+        """A link for each member, and one for the router, called as they are."""
+        assert self.control is not None
+        names = [name for name in self.hosts if name != ROUTER.name or self.topology.sharded]
+        links = {name: (self.hosts[name], self.listens[name]) for name in names}
+        peers = {self.listens[name]: name for name in names}
+        command = commandline.proxy(control=self.control, links=links, peers=peers)
+        return LocalProcess(PROXY, self.control, command, directory / "proxy.log", new_token())
 
     def _spawn(self, processes: Sequence[LocalProcess]) -> None:
         """Spawn all, between two writes of the ledger: the tokens before, who they are after."""

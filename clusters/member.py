@@ -81,10 +81,13 @@ class LocalProcess:
         *,
         at_first: Sequence[str] = (),
         process: Process | None = None,
+        listens: str | None = None,
     ) -> None:
-        """`host` is its `address:port`; `at_first` are arguments of the first start alone."""
+        """`host` is the `address:port` under which everybody reaches it, `listens` its own where a proxy stands before
+        it; `at_first` are arguments of the first start alone."""
         self.name = name
         self.host = host
+        self.listens = listens or host
         self.command = command
         self.log = log
         self.token = token

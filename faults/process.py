@@ -85,12 +85,12 @@ async def started(target: Member, ended: Process | None) -> None:
 def gone(target: Member) -> Evidence:
     """That its process has ended and nobody listens in its place. Raises Unproven."""
     server = local(target)
-    port = int(server.host.rpartition(":")[2])
+    port = int(server.listens.rpartition(":")[2])
     if server.running():
         raise Unproven(f"{server.name} runs: {server.process} has not ended")
     if not free(port):
-        raise Unproven(f"{server.name} has ended, but somebody listens at {server.host}")
+        raise Unproven(f"{server.name} has ended, but somebody listens at {server.listens}")
     return Evidence(
-        f"{server.process} of {server.name} is gone and nobody listens at {server.host}",
+        f"{server.process} of {server.name} is gone and nobody listens at {server.listens}",
         {"host": server.host, "pid": server.process.pid if server.process else None, "exit_code": server.exit_code()},
     )

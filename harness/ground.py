@@ -32,9 +32,11 @@ class Ground:
 
 
 @asynccontextmanager
-async def own_ground(topology: Topology, name: str, *, seed: int, down: Callable[[], None]) -> AsyncIterator[Ground]:
+async def own_ground(
+    topology: Topology, name: str, *, seed: int, proxied: bool, down: Callable[[], None]
+) -> AsyncIterator[Ground]:
     """A cluster brought up for this run; `down` is called before it is taken down."""
-    own = await local.bring_up(topology, name, seed=seed)
+    own = await local.bring_up(topology, name, seed=seed, proxied=proxied)
     try:
         yield Ground(own, own.ledger, own.guardian)
     finally:

@@ -46,16 +46,16 @@ class Holding:
         target = await self._scenario.target(cluster) if self._parameters.fault != "none" else None
         if target is not None and await self._scenario.cool(cluster, target) and traffic.writers is not None:
             await delivering(traffic.streams, 1)
-        injection = None
+        injection, options = None, self._parameters.fault_option
         if target is not None:
-            parameters = self._parameters
-            injection = await aim(ground, target, parameters.fault, parameters.fault_option, traffic.namespace)
+            options = self._scenario.fault_options(cluster)
+            injection = await aim(ground, target, self._parameters.fault, options, traffic.namespace)
         hold = self._hold(ground, target, traffic)
         self._phase("break", None)
         healed: dict[str, bool] = {}
         try:
             if injection is not None:
-                await self._injected(injection)
+                await self._injected(injection, options)
             self._phase("hold", self._parameters.hold)
             if injection is None:
                 await asyncio.sleep(self._parameters.hold)
@@ -100,8 +100,8 @@ class Holding:
             traffic=traffic.writers is not None,
         )
 
-    async def _injected(self, injection: Injection) -> None:
-        record_opened(self._recorder, SOURCE, injection, FAULT_ID, self._parameters.fault_option)
+    async def _injected(self, injection: Injection, options: Sequence[str]) -> None:
+        record_opened(self._recorder, SOURCE, injection, FAULT_ID, options)
         try:
             evidence = await injection.inject()
         except Unproven as error:

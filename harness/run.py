@@ -145,7 +145,13 @@ class _Course:
         topology = self._scenario.topology()
         self._started(topology, local.server_info(topology))
         self._phase("bring-up")
-        return own_ground(topology, name, seed=self._parameters.seed, down=partial(self._view.phase, "take-down"))
+        return own_ground(
+            topology,
+            name,
+            seed=self._parameters.seed,
+            proxied=self._scenario.proxied(),
+            down=partial(self._view.phase, "take-down"),
+        )
 
     def _started(self, topology: Topology, server: ServerInfo) -> None:
         self._recorder.record(

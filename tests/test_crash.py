@@ -124,7 +124,7 @@ def ended(place: Place, process: subprocess.Popen[str], deadline: float = 30) ->
     return document
 
 
-@pytest.mark.parametrize("name", ["shard0-1", "router"])
+@pytest.mark.parametrize("name", ["shard0-1", pytest.param("router", marks=pytest.mark.slow)])
 def test_a_process_of_the_cluster_that_ends_makes_the_run_unknown_at_once(place: Place, name: str) -> None:
     process = place.start(*RUN)
     wait_for(["phase hold"], process, HOLD_DEADLINE)
@@ -133,6 +133,7 @@ def test_a_process_of_the_cluster_that_ends_makes_the_run_unknown_at_once(place:
     assert f"{name} ended out of turn" in document["reasons"][0]
 
 
+@pytest.mark.slow
 def test_a_member_that_somebody_thaws_for_a_moment_makes_the_run_unknown(place: Place) -> None:
     process = place.start(*RUN[:-4], "--hold", "4s")
     wait_for(["phase hold"], process, HOLD_DEADLINE)
@@ -199,6 +200,7 @@ def test_signals_while_everything_is_removed_are_answered_and_the_exit_stays_130
     assert place.left_after(1.0) == []
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_kept_outlives_up_and_a_killed_run_on_it(place: Place) -> None:
     assert place.run("up", "--name", "mine").returncode == exits.AS_EXPECTED
     before = set(place.processes())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
-from aftermath import Place, wait_for
+from aftermath import Place, kill_with_guardian, wait_for
 from clusters import kept
 from faults.cgroup import NoCgroup, place_for
 from harness import exits
@@ -175,12 +174,10 @@ def test_killed_while_it_is_held_a_fault_is_healed_by_the_guardian(place: Place,
 
 
 @pytest.mark.parametrize("form", [*HEALS])
-def test_with_the_guardian_killed_first_heal_by_hand_does_it(place: Place, form: str) -> None:
+def test_with_the_guardian_killed_as_well_heal_by_hand_does_it(place: Place, form: str) -> None:
     before = limited()
     process, guardian = broken(place, form)
-    os.kill(guardian, signal.SIGKILL)
-    process.kill()
-    process.communicate()
+    kill_with_guardian(process, guardian)
     done = place.run("heal")
     assert done.returncode == exits.AS_EXPECTED, done.stdout + done.stderr
     assert HEALS[form] in done.stdout

@@ -90,6 +90,7 @@ def _judge_release(release: str, done: Outcome) -> None:
         assert stream["delivery"]["required"] == stream["delivery"]["delivered"]
 
 
+@pytest.mark.slow
 def test_paused_replication_and_a_held_command_look_healthy_and_are_got_out_of_by_killing_member_or_operations(
     place: Place,
 ) -> None:

@@ -87,12 +87,20 @@ class Connection(asyncio.BufferedProtocol):
         self._lost: Exception | None = None
 
     @classmethod
-    async def open(cls, host: str, *, deadline: float, internal: bool = False, app_name: str = APP_NAME) -> Connection:
+    async def open(
+        cls,
+        host: str,
+        *,
+        deadline: float,
+        internal: bool = False,
+        app_name: str = APP_NAME,
+        host_info: str | None = None,
+    ) -> Connection:
         """Connect, shake hands and, where access to the host was granted so, authenticate, within `deadline` seconds.
 
         Raises ConnectionLost or DeadlinePassed; CommandFailed where the server does not accept who we say we are.
         `internal`: as a fellow server; every command then needs explicit readConcern or writeConcern (measured on
-        6.0.5).
+        6.0.5). `host_info`: what servers say of themselves, `address:port`, by which a proxy knows one from another.
         """
         self = cls(host)
         address, _, port = host.rpartition(":")
@@ -113,6 +121,8 @@ class Connection(asyncio.BufferedProtocol):
                         "os": {"type": "Linux"},
                     },
                 }
+                if host_info is not None:
+                    hello["hostInfo"] = host_info
                 if internal:
                     hello["internalClient"] = {
                         "minWireVersion": INTERNAL_WIRE_VERSION,

@@ -42,6 +42,9 @@ def up(
     parameter: list[str] = typer.Option(
         [], "--parameter", help="setParameter NAME=VALUE of all, or MEMBER:NAME=VALUE of one (may be repeated)."
     ),
+    proxied: bool = typer.Option(
+        False, "--proxied", help="A proxy before every member and the router, for faults in the network."
+    ),
     seed: int = typer.Option(0, help="Seed of the stand-in router's choices."),
     json: bool = Json,
 ) -> None:
@@ -84,7 +87,7 @@ def up(
         if wanted_priority and not spec.votes:
             raise Refused(f"--priority {one}: a member without a vote has priority 0")
         wanted = wanted.with_member(member, priority=wanted_priority)
-    record = _run(_up(wanted, name or kept.default_name(), seed))
+    record = _run(_up(wanted, name or kept.default_name(), seed, proxied))
     if json:
         as_json(_status(record))
         return
@@ -93,9 +96,9 @@ def up(
     say(f"end it with: mongofault down{'' if record.name == kept.default_name() else ' ' + record.name}")
 
 
-async def _up(wanted: Topology, name: str, seed: int) -> kept.ClusterRecord:
+async def _up(wanted: Topology, name: str, seed: int, proxied: bool) -> kept.ClusterRecord:
     started = time.time()
-    return kept.save(await local.bring_up(wanted, name, seed=seed), created=started)
+    return kept.save(await local.bring_up(wanted, name, seed=seed, proxied=proxied), created=started)
 
 
 def down(

@@ -44,6 +44,9 @@ class Scenario(Protocol):
     def topology(self) -> Topology:
         """The cluster to bring up for it."""
 
+    def proxied(self) -> bool:
+        """Whether that cluster needs a proxy before its nodes."""
+
     def suits(self, cluster: Cluster) -> str | None:
         """Why it cannot be asked of this cluster, or None."""
 
@@ -73,6 +76,9 @@ class OneFault(Scenario, Protocol):
 
     async def target(self, cluster: Cluster) -> Member:
         """The member to break."""
+
+    def fault_options(self, cluster: Cluster) -> list[str]:
+        """The options of the fault: those given, and what the question says of the rest."""
 
     async def cool(self, cluster: Cluster, target: Member) -> bool:
         """Leave few idle connections towards the target; False where that is not asked for."""

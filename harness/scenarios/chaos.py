@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 import faults
 from clusters.cluster import Cluster, ServerInfo
 from clusters.topology import Topology, sharded_cluster
+from faults.network import in_the_network
 from harness.drivers.clients import parse_driver_options
 from harness.drivers.streams import StreamPlan
 from harness.drivers.writers import Document
@@ -79,6 +80,9 @@ class Chaos:
 
     def topology(self) -> Topology:
         return sharded_cluster(self.parameters.shards, self.parameters.members)
+
+    def proxied(self) -> bool:
+        return any(in_the_network(name) for name in self.parameters.wish.faults)
 
     def suits(self, cluster: Cluster) -> str | None:
         return None if cluster.topology.sharded else "a sharded cluster is needed"

@@ -17,6 +17,7 @@ from clusters.cluster import Cluster, ServerInfo
 from clusters.member import Member
 from clusters.topology import MAX_VOTERS, Role, Settings, Topology, sharded_cluster
 from faults import nodespec
+from faults.network import in_the_network
 from faults.options import parse as parse_options
 from harness import nodes, stage
 from harness.drivers.clients import parse_driver_options
@@ -39,6 +40,11 @@ LARGE_SET_CACHE_GB = 1 / 16
 
 MEMBERS_NEEDED = 3
 TOO_SMALL = "at least 3 are needed, or a member that stalls takes the majority with it and no write is acknowledged"
+
+HANGS = ("freeze", "pause-replication", "hang-after-command", "swallow", "blackhole")
+"""Faults under which a lookup waits."""
+BREAKS = ("cut", "kill")
+"""Faults that break its connection: an error on which the driver resumes by itself, somewhere else."""
 
 OUTCOMES = ("stalled", "bounded", "error surfaced", "no effect", "mixed")
 
@@ -107,6 +113,9 @@ class UpdateLookupStall:
                 topology = topology.with_member(shard.members[1].name, tags=PINNED)
         return topology
 
+    def proxied(self) -> bool:
+        return self.parameters.fault != "none" and in_the_network(self.parameters.fault)
+
     def suits(self, cluster: Cluster) -> str | None:
         if not cluster.topology.sharded:
             return "a plain replica set looks post-images up locally and never stalls: a sharded cluster is needed"
@@ -121,6 +130,10 @@ class UpdateLookupStall:
         calm = self.parameters.fault == "none" or not self.parameters.traffic
         if calm or self.parameters.full_document == "default":
             return frozenset({"no effect"})
+        if self.parameters.fault in BREAKS:
+            return frozenset({"no effect", "error surfaced", "mixed"})
+        if self.parameters.fault not in HANGS:
+            return frozenset()  # Nobody has said what is to come of it.
         if self.parameters.target != "tag":
             # Without tags the members' latencies decide who is looked up at; a stream may be spared for a while.
             return frozenset({"stalled", "mixed"})
@@ -187,6 +200,16 @@ class UpdateLookupStall:
         """Whether the hold is long enough for a dial to fail; a target that answers hello can be dialled."""
         spared = self.parameters.fault != "none" and faults.by_name(self.parameters.fault).spares_health
         return self.parameters.hold > DIAL_DEADLINE and not spared
+
+    def fault_options(self, cluster: Cluster) -> list[str]:
+        """A fault in the network strikes the lookups alone, and those of A: who else talks to B finds it healthy."""
+        given = self.parameters.fault_option
+        if not self.proxied() or self.parameters.target != "tag":
+            return given
+        known = faults.by_name(self.parameters.fault).options.model_fields
+        lookups = {"source": cluster.topology.shards[0].members[1].name, "commands": "aggregate"}
+        named = [one.partition("=")[0] for one in given]
+        return [*given, *(f"{name}={value}" for name, value in lookups.items() if name in known and name not in named)]
 
     async def cool(self, cluster: Cluster, target: Member) -> bool:
         pool = self.parameters.pool

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pymongo.read_preferences import SecondaryPreferred
 
-from clusters.guard import RemoveCgroup, UndoFailed
+from clusters.guard import KillProcess, Ledger, RemoveCgroup, UndoFailed, identify, undo_all
 from clusters.local import OwnCluster
 from clusters.member import LocalMember
 from fault_parts import a_secondary, fault, struck
@@ -113,6 +113,25 @@ async def test_where_no_control_group_may_be_made_it_says_why(
         (tmp_path / "mountinfo").write_text(mounts)
         monkeypatch.setattr("faults.cgroup.MOUNTS", tmp_path / "mountinfo")
         assert said in str(await fault(replica_set, victim, "cpu-limit").available())
+
+
+@pytest.mark.usefixtures("possible")
+def test_a_control_group_does_not_stay_when_the_whole_cluster_goes(tmp_path: Path) -> None:
+    with sleeper() as child:
+        place = place_for(child.pid)
+        group = CpuGroup(place, f"test-{child.pid}")
+        undo = RemoveCgroup(str(group.path), str(place.present))
+        ledger = Ledger.create(tmp_path / "run")
+        ledger.open(KillProcess(identify(child.pid)))
+        ledger.open(undo, "fault")
+        group.make(0.5)
+        try:
+            group.take(child.pid)
+            assert undo_all(ledger, 5).failed == []
+            assert not group.path.exists()
+        finally:
+            undo.undo(5)
+    assert not ledger.directory.exists()
 
 
 @pytest.mark.usefixtures("possible")

@@ -13,10 +13,12 @@ from pathlib import Path
 from clusters.guard.errors import LedgerError, LedgerGone, UndoFailed
 from clusters.guard.ledger import Ledger
 from clusters.guard.records import Record
-from clusters.guard.undo import KillProcess, SignalProcess, alive, kill
+from clusters.guard.undo import KillProcess, RemoveCgroup, SignalProcess, alive, kill
 
 EACH = 5.0
 """Seconds one undo may take, so that a server which does not answer holds up the others for no longer."""
+OUTLIVING = (RemoveCgroup,)
+"""What a fault made outside of the cluster's processes: it is there when they are gone."""
 RETRY = 0.5
 """Seconds between two passes."""
 
@@ -87,11 +89,10 @@ def _undo_faults(ledger: Ledger, faults: Sequence[Record], report: Report, end: 
     """Newest first, but signals before everything: a command to a member that is still stopped would only hang."""
     if not faults:
         return
-    if _cluster_is_gone(ledger):
-        _write_down(ledger, [(one, None) for one in faults], report)
-        return
+    gone = _cluster_is_gone(ledger)
     ordered = sorted(faults, key=lambda one: not isinstance(one.undo, SignalProcess))
-    _write_down(ledger, [(one, _undo(one, end)) for one in ordered], report)
+    outcome = [(one, None if gone and not isinstance(one.undo, OUTLIVING) else _undo(one, end)) for one in ordered]
+    _write_down(ledger, outcome, report)
 
 
 def _undo(record: Record, end: float) -> str | None:

@@ -1,9 +1,9 @@
 """`slow-apply`: a secondary that applies late, or slowly, what it has fetched; it is behind, and never stands still.
 
 `sleepBeforeCommit`, a fail point of 4.2 to 6.0, lets each commit take 100 ms more: 0.4 s for a single write, and under
-load more and more. `secondaryDelay` makes it a delayed member: `seconds` behind, neither more nor less, with priority 0
-and among the passives of a hello. Lookups of post-images wait for it, and writes that all are to acknowledge. Proven by
-how long a note of ours in the oplog takes to be applied, as the secondary says. (Figures measured on 6.0.5.)
+load more and more. `secondaryDelay` makes it a delayed member: `seconds` behind, neither more nor less, of priority 0
+and in no hello, as if hidden. Lookups of post-images wait for it, and writes that all are to acknowledge. Proven by how
+long a note of ours in the oplog takes to be applied, as the secondary says. (Measured on 6.0.5.)
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class SlowApply:
 
     name: ClassVar[str] = "slow-apply"
     options: ClassVar[type[Options]] = SlowApplyOptions
-    spares_health: ClassVar[bool] = True
+    # By the fail point it would: a delayed member is forgotten by those who look for it.
+    spares_health: ClassVar[bool] = False
     needs: ClassVar[str] = "a secondary; with enableTestCommands=1 for sleepBeforeCommit"
     proven_by: ClassVar[str] = "how long an operation of ours takes to be applied, as the secondary says"
     healed_by: ClassVar[str] = "the fail point off and seen to be off, or the delay and priority that it had"

@@ -126,6 +126,7 @@ async def test_a_slow_member_has_each_write_later_and_still_has_it(
         assert evidence.fields["seconds"] > (1 if "secondaryDelay" in form else 0.1)
         assert await blow.fault.active()
         assert await applied_after(nimble, victim) > (1 if "secondaryDelay" in form else 0.2)
+        assert await knows(nimble, victim) == ("secondaryDelay" not in form)
         assert "already, and not by this run" in str(await fault(nimble, victim, form).available())
         await blow.undo_from_records_alone()
         assert not await blow.fault.active()

@@ -51,6 +51,15 @@ async def applied_after(cluster: OwnCluster, member: LocalMember) -> float:
         return time.monotonic() - begin
 
 
+async def replicates_at_once(cluster: OwnCluster, member: LocalMember) -> None:
+    """On a busy machine now and then one write takes longer."""
+
+    async def at_once() -> bool:
+        return await applied_after(cluster, member) < 0.2
+
+    await admin.until(f"a write is on {member.name} at once", at_once, deadline=30)
+
+
 async def test_a_primary_steps_down_and_the_driver_writes_to_another(nimble: OwnCluster, tmp_path: Path) -> None:
     primary = await the_primary(nimble)
     async with struck(nimble, primary, "step-down", tmp_path) as blow, nimble.client() as client:
@@ -85,7 +94,7 @@ async def test_a_hidden_member_is_forgotten_by_drivers_and_goes_on_replicating(
         assert await knows(nimble, victim)
         await blow.injection.inject()
         assert not await knows(nimble, victim)
-        assert await applied_after(nimble, victim) < 1
+        await replicates_at_once(nimble, victim)
         assert await fault(nimble, victim, "hide-member").available() == (
             f"{victim.name} is hidden already, and not by this run"
         )
@@ -111,7 +120,7 @@ async def test_a_removed_member_serves_nobody_and_comes_back_as_it_was(nimble: O
             await blow.undo_from_records_alone()
     assert await configured(nimble, victim) == before
     assert await knows(nimble, victim)
-    assert await applied_after(nimble, victim) < 1
+    await replicates_at_once(nimble, victim)
 
 
 @pytest.mark.parametrize("form", ["slow-apply", *slow("slow-apply how=secondaryDelay seconds=2")])
@@ -120,7 +129,7 @@ async def test_a_slow_member_has_each_write_later_and_still_has_it(
 ) -> None:
     victim = await a_secondary(nimble)
     before = await configured(nimble, victim)
-    assert await applied_after(nimble, victim) < 0.2
+    await replicates_at_once(nimble, victim)
     async with struck(nimble, victim, form, tmp_path) as blow:
         evidence = await blow.injection.inject()
         assert evidence.fields["seconds"] > (1 if "secondaryDelay" in form else 0.1)
@@ -131,9 +140,7 @@ async def test_a_slow_member_has_each_write_later_and_still_has_it(
         await blow.undo_from_records_alone()
         assert not await blow.fault.active()
     assert await configured(nimble, victim) == before
-    # What it waits for at that moment it waits for to the end.
-    await applied_after(nimble, victim)
-    assert await applied_after(nimble, victim) < 0.5
+    await replicates_at_once(nimble, victim)
 
 
 async def test_tags_move_to_another_member_and_tagged_reads_with_them(nimble: OwnCluster, tmp_path: Path) -> None:

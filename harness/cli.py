@@ -11,6 +11,7 @@ from typing import Any, Final
 import typer
 
 from clusters.errors import ClusterError, Refused
+from clusters.guard import LedgerError
 from harness import exits
 from harness.commands import attached, chaos, clusters, faults, runs, tools
 from harness.history import HistoryError
@@ -92,6 +93,9 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
         return exits.INTERRUPTED
+    except LedgerError as error:
+        complain(str(error))
+        return exits.UNKNOWN
     except (OSError, HistoryError) as error:
         complain(f"cannot be read or written: {getattr(error, 'strerror', None) or error}")
         return exits.UNKNOWN

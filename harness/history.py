@@ -62,6 +62,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
@@ -79,6 +80,10 @@ LINE: Final = frozenset({"t", "wall", "source", "kind"})
 
 DURABLE: Final = ("fault.", "run.")
 """Kinds that are on disk before `record` returns: what a reader of an interrupted run must not miss."""
+
+ANNOUNCING: Final = frozenset(("phase", "run.started", "fault.opened", "schedule"))
+"""Kinds that come before something is done: where they cannot be written, it is not done. Others come after it, and
+what has been broken must be healed whether that can be written down or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +108,22 @@ class Event:
         return self.t / 1e9
 
 
+class NotRecorded(Exception):
+    """The history cannot be written: the disk is full, or gone. Says where and why."""
+
+
 class Recorder:
-    """Writes a history. Listeners see each event as it is recorded (live view, progress watcher)."""
+    """Writes a history. Listeners see each event as it is recorded (live view, progress watcher).
+
+    Once a line could not be written, none is written any more; `lost` says why, and the next event that announces
+    something raises NotRecorded.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: IO[str] = path.open("a", encoding="utf-8", buffering=1 << 16)
         self._start = time.monotonic_ns()
+        self.lost: str | None = None
         self._listeners: list[Callable[[Event], None]] = []
 
     def now(self) -> int:
@@ -134,22 +148,39 @@ class Recorder:
     def write(self, event: Event) -> None:
         """Append an event as it is, with the time it has."""
         line = {"t": event.t, "wall": event.wall, "source": event.source, "kind": event.kind, **event.fields}
-        self._file.write(json.dumps(line, separators=(",", ":"), default=str) + "\n")
-        if event.kind.startswith(DURABLE):
-            self._file.flush()
-            os.fsync(self._file.fileno())
+        text = json.dumps(line, separators=(",", ":"), default=str) + "\n"
+        self._try(lambda: self._put(text, durable=event.kind.startswith(DURABLE)))
+        if self.lost is not None and event.kind in ANNOUNCING:
+            raise NotRecorded(self.lost)
         for listener in self._listeners:
             listener(event)
 
     def flush(self) -> None:
         """Hand what is buffered to the operating system, so that `read` finds it."""
-        self._file.flush()
+        self._try(self._file.flush)
 
     def close(self) -> None:
         if not self._file.closed:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
+            self._try(self._sync)
+            with suppress(OSError):
+                self._file.close()
+
+    def _put(self, text: str, *, durable: bool) -> None:
+        self._file.write(text)
+        if durable:
+            self._sync()
+
+    def _sync(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _try(self, act: Callable[[], object]) -> None:
+        if self.lost is not None:
+            return
+        try:
+            act()
+        except OSError as error:
+            self.lost = f"the record {self.path} cannot be written: {error.strerror}; free some space, or choose --runs"
 
 
 class HistoryError(Exception):

@@ -7,6 +7,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,7 +72,9 @@ class Record:
     def keep_logs(self, logs: Iterable[tuple[str, Path]]) -> None:
         """Copy the logs of members, by name, into the record."""
         directory = self.path / LOGS
-        directory.mkdir(exist_ok=True)
-        for name, log in logs:
-            if log.is_file():
-                shutil.copyfile(log, directory / f"{name}.log")
+        # A full disk: the run is judged without them.
+        with suppress(OSError):
+            directory.mkdir(exist_ok=True)
+            for name, log in logs:
+                if log.is_file():
+                    shutil.copyfile(log, directory / f"{name}.log")

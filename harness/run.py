@@ -19,7 +19,7 @@ from pymongo.errors import PyMongoError
 from clusters import local
 from clusters.cluster import ServerInfo, of_set
 from clusters.errors import ClusterError, Refused
-from clusters.guard import Reconfigure, RunCommand
+from clusters.guard import LedgerError, Reconfigure, RunCommand
 from clusters.liveness import while_all_live
 from clusters.topology import Topology
 from clusters.uri import Uri, redacted
@@ -29,7 +29,7 @@ from harness.drivers.clients import driver_versions
 from harness.drivers.streams import Streams, StreamsNotOpen
 from harness.drivers.writers import WriterPlan, Writers
 from harness.ground import Ground, kept_ground, own_ground, processes
-from harness.history import COMPLETED, INTERRUPTED, RUN_FAILED, Recorder
+from harness.history import COMPLETED, INTERRUPTED, RUN_FAILED, NotRecorded, Recorder
 from harness.holding import Holding
 from harness.interrupts import Interrupted, interruptible
 from harness.record import Record
@@ -49,6 +49,19 @@ WRITES_BEFORE_BREAK = 10
 """Acknowledged writes on each shard before the break: fewer prove nothing."""
 AFTERGLOW = 2.0
 """Seconds of traffic after recovery: a stream that moves again shows it on new events, not on the backlog alone."""
+
+
+FAILURES: Final = (
+    ClusterError,
+    StreamsNotOpen,
+    TimeoutError,
+    PyMongoError,
+    CommandFailed,
+    ConnectionLost,
+    LedgerError,
+    NotRecorded,
+)
+"""What a run can come to that is nobody's mistake in this code: the record says it, and the verdict is unknown."""
 
 
 class Run:
@@ -73,7 +86,7 @@ class Run:
             reason = COMPLETED
         except Interrupted as error:
             reason, detail = INTERRUPTED, error.number.name
-        except (ClusterError, StreamsNotOpen, TimeoutError, PyMongoError, CommandFailed, ConnectionLost) as error:
+        except FAILURES as error:
             detail = str(error)
         except Refused as error:
             if not course.under_way:
@@ -88,6 +101,8 @@ class Run:
             if record.path.is_dir():
                 recorder.record("run.ended", SOURCE, reason=reason, detail=redacted(detail))
                 recorder.close()
+        if recorder.lost is not None:
+            raise ClusterError(f"{recorder.lost}. What was broken is healed; of this run nothing can be judged")
         result = record.judge()
         record.write_result(result)
         return result

@@ -47,9 +47,12 @@ class Storm:
         self._recorder.record("schedule", SOURCE, faults=[one.plain() for one in self._schedule])
         self._phase("chaos", max((one.at + one.hold for one in self._schedule), default=0.0))
         began = time.monotonic()
-        async with asyncio.TaskGroup() as group:
-            for one in self._schedule:
-                group.create_task(self._one(one, began, ground, traffic), name=f"fault {one.number}")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for one in self._schedule:
+                    group.create_task(self._one(one, began, ground, traffic), name=f"fault {one.number}")
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
         self._phase("release", None)
         return self._healed
 

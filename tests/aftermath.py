@@ -112,6 +112,14 @@ class Place:
         return left
 
 
+def healed_after_a_kill(place: Place, name: str, deadline: float = 60.0) -> None:
+    """Wait until the guardian of a killed run is done with the kept cluster: only the cluster's own ledger is left."""
+    end = time.monotonic() + deadline
+    while [one.name for one in (place.root / "state/ledgers").iterdir() if not one.name.startswith(".")] != [name]:
+        assert time.monotonic() < end, f"not within {deadline:g} s: {place.left()}"
+        time.sleep(0.05)
+
+
 def kill_with_guardian(process: subprocess.Popen[str], guardian: int) -> None:
     """Both at one stroke: an owner that saw its guardian end would start another one."""
     process.send_signal(signal.SIGSTOP)

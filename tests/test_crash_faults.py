@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from aftermath import Place, kill_with_guardian, wait_for
+from aftermath import Place, healed_after_a_kill, kill_with_guardian, wait_for
 from harness import exits
 
 pytestmark = pytest.mark.live
@@ -147,6 +147,7 @@ def test_a_kept_cluster_has_no_fault_left_after_a_killed_run_on_it(tmp_path: Pat
         process.kill()
         process.communicate()
         assert [left for host in hosts for left in healed(host)] == []
+        healed_after_a_kill(place, "sharded")
         assert place.run("down", "sharded").returncode == exits.AS_EXPECTED
         assert place.left_after() == []
     finally:
@@ -169,6 +170,7 @@ def test_a_member_that_a_killed_run_had_killed_is_started_again_on_a_kept_cluste
         assert {one["process"] for one in _members(place)} == {"running"}
         (host,) = [one["host"] for one in _members(place) if one["name"] == "shard0-2"]
         assert healed(host) == []
+        healed_after_a_kill(place, "sharded")
         assert place.run("down", "sharded").returncode == exits.AS_EXPECTED
         assert place.left_after() == []
     finally:

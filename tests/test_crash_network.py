@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aftermath import Place, kill_with_guardian, wait_for
+from aftermath import Place, healed_after_a_kill, kill_with_guardian, wait_for
 from clusters.wire.proxy.client import ProxyControl
 from harness import exits
 
@@ -28,6 +28,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         done = one.run("up", "--name", "set", "--replica-set", "--proxied")
         assert done.returncode == exits.AS_EXPECTED, done.stderr
         yield one
+        healed_after_a_kill(one, "set")
         assert one.run("down", "set").returncode == exits.AS_EXPECTED
         assert one.left_after(1.0) == []
     finally:

@@ -43,12 +43,14 @@ async def main(form, hold):
     fault = kind(Site(cluster, target, "injured.things"), parse(name, kind.options, options))
     assert await fault.available() is None
     injection = Injection(fault, ledger, guarded=guardian.alive)
-    if hold == "midway":
-        act = asyncio.create_task(injection.inject())
-        await asyncio.sleep(1.0)
+    act = asyncio.create_task(injection.inject())
+    if hold != "injecting":
+        await act
+    if hold == "healing":
+        act = asyncio.create_task(injection.heal())
+    if hold != "held":
+        await asyncio.sleep(DELAY)
         assert not act.done()
-    else:
-        await injection.inject()
     print("broken", target.name, guardian.pid, flush=True)
     await asyncio.sleep(600)
 
@@ -127,11 +129,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         one.end()
 
 
-def broken(place: Place, form: str, hold: str = "held") -> tuple[subprocess.Popen[str], int]:
-    """A process that has put the fault on and holds it; the guardian's pid."""
+def broken(place: Place, form: str, hold: str = "held", delay: float = 0.0) -> tuple[subprocess.Popen[str], int]:
+    """A process that has put the fault on and holds it, or is so many seconds into doing so or healing it; the
+    guardian's pid."""
     if form.startswith("cpu-limit") and not possible():
         pytest.skip("no control groups can be made here")
-    process = place.python(SCRIPT.replace("FORM", repr(form)).replace("HOLD", repr(hold)))
+    script = SCRIPT.replace("FORM", repr(form)).replace("HOLD", repr(hold)).replace("DELAY", repr(delay))
+    process = place.python(script)
     _, _target, guardian = wait_for(["broken"], process, 60)[-1].split()
     return process, int(guardian)
 
@@ -184,10 +188,23 @@ def test_with_the_guardian_killed_as_well_heal_by_hand_does_it(place: Place, for
     assert whole_after(place, before) == []
 
 
-@pytest.mark.parametrize("form", ["terminate", "restart"])
-def test_killed_while_a_member_is_told_to_end_the_member_runs_afterwards(place: Place, form: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "hold", "delay"),
+    [
+        # A server takes 15 s to end when it is told to: it must not do so after the heal.
+        ("terminate", "injecting", 1.0),
+        ("restart", "injecting", 1.0),
+        ("remove-member", "injecting", 0.01),
+        ("slow-apply how=secondaryDelay", "injecting", 0.01),
+        ("kill", "healing", 0.02),
+        ("remove-member", "healing", 0.02),
+    ],
+)
+def test_killed_in_the_middle_of_breaking_or_healing_all_is_as_it_was(
+    place: Place, form: str, hold: str, delay: float
+) -> None:
     before = limited()
-    process, guardian = broken(place, form, "midway")
+    process, guardian = broken(place, form, hold, delay)
     process.kill()
     process.communicate()
     end = time.monotonic() + HEALED

@@ -47,6 +47,7 @@ class Site:
 class Fault(Protocol):
     """A fault on one target.
 
+    `available` is asked first: some learn there what they will have to put back.
     `heal` is idempotent and has a deadline of its own; `undo` is plain data, written down before `inject` acts. Both
     `heal` and the undo records are done with as well when the target's process is gone.
     """

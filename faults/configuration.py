@@ -24,6 +24,7 @@ Fields = Mapping[str, Mapping[str, Any]]
 INSTALLED_DEADLINE = 30.0
 """Seconds until a member has the new configuration: until its next heartbeat, by default within 2 s."""
 POLL = 0.05
+UNSEEN = "`available` is asked first: it looks at what the configuration was"
 
 
 class Configuration:
@@ -100,10 +101,11 @@ class FieldsOfMembers:
         self._before = {host: {name: members[host].get(name) for name in fields} for host, fields in wanted.items()}
 
     def undo(self) -> Sequence[Undo]:
-        assert self.wanted, "what a configuration was can be told only after `available` has looked at it"
+        assert self.wanted, UNSEEN
         return [Reconfigure(self.configuration.hosts, self.configuration.set_name, self._before)]
 
     async def on(self) -> None:
+        assert self.wanted, UNSEEN
         await self.configuration.change(lambda config: admin.give(config, self.wanted))
 
     async def off(self) -> None:

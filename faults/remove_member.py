@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from clusters.guard import AddMember, Undo
 from clusters.guard.commands import add
 from faults.base import Evidence, HealFailed, Site, Unproven, register
-from faults.configuration import INSTALLED_DEADLINE, POLL, Configuration
+from faults.configuration import INSTALLED_DEADLINE, POLL, UNSEEN, Configuration
 from faults.direct import NoAnswer, ask
 from faults.options import Options
 
@@ -46,11 +46,12 @@ class RemoveMember:
         return None
 
     def undo(self) -> Sequence[Undo]:
-        assert self._before, "what a configuration was can be told only after `available` has looked at it"
+        assert self._before, UNSEEN
         hosts = [host for host in self._configuration.hosts if host != self.target.host]
         return [AddMember(hosts, self._configuration.set_name, self._before)]
 
     async def inject(self) -> None:
+        assert self._before, UNSEEN
         await self._configuration.change(self._without)
 
     async def proof(self) -> Evidence:

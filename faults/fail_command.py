@@ -33,6 +33,8 @@ PROOF_DEADLINE = 10.0
 POLL = 0.05
 LONGEST_BLOCK = 20_000
 """Milliseconds: who heals after a kill waits for what is blocked, and has 30 s in all."""
+WATCHED: Final = "watched"
+"""In the place of a namespace: that of the site, which nobody knows beforehand in a run."""
 OTHERS: Final = "mongofault_fail_command.nothing"
 """Where our own commands go if no namespace is given; nothing is ever there."""
 
@@ -69,7 +71,7 @@ class FailCommandOptions(Options):
     closeConnection: bool = Field(default=False, description="The connection is closed instead of an answer.")
     blockTimeMS: int | None = Field(default=None, gt=0, le=LONGEST_BLOCK, description="They are blocked for so long.")
     appName: str | None = Field(default=None, description="Only those of clients with this application name.")
-    namespace: str | None = Field(default=None, description="Only those on DATABASE.COLLECTION.")
+    namespace: str | None = Field(default=None, description="Only those on DATABASE.COLLECTION; 'watched': the load's.")
     failInternalCommands: bool = Field(default=False, description="Those of other servers too.")
     times: int | None = Field(default=None, gt=0, description="The first so many only; else all.")
 
@@ -108,6 +110,8 @@ class FailCommand:
     def __init__(self, site: Site, options: Any) -> None:
         self.target = site.target
         self._site = site
+        if options.namespace == WATCHED and site.namespace is not None:
+            options = options.model_copy(update={"namespace": site.namespace})
         self._options: FailCommandOptions = options
         self._probe = _probe(options)
         # The one that proves it is not taken from the times that were asked for.
@@ -121,6 +125,8 @@ class FailCommand:
         )
 
     async def available(self) -> str | None:
+        if self._options.namespace == WATCHED:
+            return "it is to strike commands on the watched namespace, and none was given"
         return means.stand_in(self._site) or await means.obstacle(self.target, self._fail_point)
 
     def undo(self) -> Sequence[Undo]:

@@ -90,6 +90,19 @@ async def test_only_the_commands_on_the_namespace_and_of_the_application_fail_an
             await find(client)
 
 
+async def test_the_namespace_may_be_the_one_that_is_watched(replica_set: OwnCluster, tmp_path: Path) -> None:
+    victim = await a_secondary(replica_set)
+    form = "fail-command commands=find errorCode=8 namespace=watched"
+    assert await fault(replica_set, victim, form, None).available() == (
+        "it is to strike commands on the watched namespace, and none was given"
+    )
+    async with struck(replica_set, victim, form, tmp_path) as blow, driver(victim) as client:
+        await blow.injection.inject()
+        with pytest.raises(OperationFailure):
+            await find(client)
+        await find(client, "others")
+
+
 async def test_so_many_commands_fail_as_were_asked_for_the_one_that_proves_it_not_counted(
     replica_set: OwnCluster, tmp_path: Path
 ) -> None:

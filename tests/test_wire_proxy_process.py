@@ -94,8 +94,8 @@ async def test_killed_it_leaves_no_connection_and_no_listener() -> None:
         for side in (reader, behind):
             with contextlib.suppress(ConnectionResetError):
                 await asyncio.wait_for(side.read(), DEADLINE)
-        # The listening socket is the last that the kernel closes.
-        await running.process.wait()
+        # A process closes one after the other.
+        await asyncio.wait_for(running.process.wait(), DEADLINE)
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(host, int(listening))
         writer.close()

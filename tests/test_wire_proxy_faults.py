@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import time
 import uuid
@@ -228,6 +229,7 @@ async def test_cut_with_a_command_resets_instead_of_delivering(proxy: Running, d
         assert await client[database].one.count_documents({}) == 0
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_refuse_resets_new_connections_and_leaves_what_is_open(proxy: Running) -> None:
     connection = await proxy.raw("a")
     async with proxy.rule(Rule(Kind.REFUSE, to=("a",))) as name:
@@ -235,6 +237,8 @@ async def test_refuse_resets_new_connections_and_leaves_what_is_open(proxy: Runn
         async with proxy.client("a", serverSelectionTimeoutMS=300) as client:
             with pytest.raises(ServerSelectionTimeoutError):
                 await client.admin.command("ping")
+        # pymongo's monitor forgets a socket that is reset before it has a transport (4.20).
+        gc.collect()
         assert (await proxy.control.acted(name))["resets"] > 0
     async with proxy.rule(Rule(Kind.REFUSE, to=("a",), source=("app:unwanted",))):
         with pytest.raises(ConnectionLost):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from clusters.wire.proxy.rules import Direction, Kind, Rule
+from clusters.wire.proxy.rules import Direction, Rule
 
 if TYPE_CHECKING:
     from clusters.wire.proxy.pair import Pair
@@ -58,19 +58,3 @@ class Active:
             "bytes": self.bytes,
             "resets": self.resets,
         }
-
-
-class Effects:
-    """What the rules in force mean for one direction of one connection."""
-
-    __slots__ = ("by_message", "delays", "holds", "plain", "rates")
-
-    def __init__(self, rules: list[Active], direction: Direction) -> None:
-        mine = [active for active in rules if active.rule.in_direction(direction)]
-        whole = [active for active in mine if not active.rule.reads_messages]
-        self.delays = [active for active in whole if active.rule.kind is Kind.LATENCY]
-        self.rates = [active for active in whole if active.rule.kind is Kind.BANDWIDTH]
-        self.holds = [active for active in whole if active.rule.kind is Kind.BLACKHOLE]
-        self.by_message = [active for active in mine if active.rule.reads_messages]
-        self.plain = not (self.delays or self.rates or self.holds)
-        """Whether bytes may go straight on."""

@@ -7,40 +7,21 @@ sender, whose own sending stops in turn.
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from clusters.wire.framing import take
-from clusters.wire.message import (
-    HEADER,
-    MAX_MESSAGE,
-    MORE_TO_COME,
-    OP_COMPRESSED,
-    OP_MSG,
-    OP_QUERY,
-    OP_REPLY,
-    ProtocolError,
-)
-from clusters.wire.proxy.book import Active, Effects
+from clusters.wire.proxy.book import Active
+from clusters.wire.proxy.effects import NO_EFFECTS, PASSES, Effects, Verdict
 from clusters.wire.proxy.frames import Frames
 from clusters.wire.proxy.rules import Direction
 
 if TYPE_CHECKING:
-    from clusters.wire.proxy.pair import Pair, Side
+    from clusters.wire.proxy.pair import Pair
+    from clusters.wire.proxy.side import Side
 
 HELD: Final = 1 << 20
-KEPT: Final = 16 * 1024
-"""The last request is remembered up to this size, if it came in one read, should reading begin while its reply is
-outstanding. The reply to any other passes then."""
 SLICES: Final = 20
 """Into how many pieces a second's bytes are cut where bandwidth is limited."""
-KNOWN: Final = frozenset((OP_REPLY, OP_QUERY, OP_COMPRESSED, OP_MSG, 2001, 2002, 2005, 2006, 2007, 2010, 2011))
-"""Op codes of the wire protocol, the removed ones too."""
-
-_LENGTH: Final = struct.Struct("<i")
-_START: Final = struct.Struct("<iiiiI")
-"""Header and flags: no message is shorter (OP_REPLY's flags are none of these)."""
 
 
 class Piece(NamedTuple):
@@ -52,19 +33,8 @@ class Piece(NamedTuple):
     reset: bool = False
 
 
-class Verdict(NamedTuple):
-    """What the rules say of one message."""
-
-    lost: Active | None = None
-    gate: Active | None = None
-    delays: tuple[Active, ...] = ()
-
-
-PASSES: Final = Verdict()
-
-
 class Flow:
-    """`source` is read, `sink` is written. `arrived` is for the two kinds below."""
+    """`source` is read, `sink` is written. `arrived` is for the two directions to say."""
 
     __slots__ = (
         "_timer",
@@ -72,7 +42,6 @@ class Flow:
         "discarded",
         "effects",
         "frames",
-        "over",
         "pair",
         "queue",
         "queued",
@@ -96,7 +65,6 @@ class Flow:
         """Whether bytes go on as they come: nothing queued, no effect, nothing read."""
         self.discarded: Active | None = None
         """The rule that lets everything go nowhere from now on."""
-        self.over = False
         self._timer: asyncio.TimerHandle | None = None
 
     # what arrives
@@ -107,13 +75,12 @@ class Flow:
 
     def ended(self, reset: bool) -> None:
         """The source closed, or reset, its side."""
-        self.over = True
         if self.discarded is None:
             self._put(b"", tuple(self.effects.delays), None, reset)
 
     def emit(self, data: bytes, verdict: Verdict = PASSES) -> None:
         """Bytes for the sink, after all before them."""
-        if self.sink.closed:
+        if self.sink.closed or not data:
             return
         effects = self.effects
         if verdict is PASSES and effects.plain and not self.queue and self.sink.open:
@@ -208,160 +175,5 @@ class Flow:
         self.frames.lost = True
         self.reading = False
         self.pair.link.unreadable += 1
-        if data:
-            self.emit(data)
+        self.emit(data)
         self.settle()
-
-
-class Requests(Flow):
-    """From a client to the target. Its first message says who the client is; before that nothing goes on."""
-
-    __slots__ = ("_kept", "first")
-
-    def __init__(self, pair: Pair, source: Side, sink: Side) -> None:
-        super().__init__(pair, source, sink, Direction.TO)
-        self._kept = bytearray()
-        self.first = True
-        """The first message is not whole yet."""
-
-    def arrived(self, view: memoryview) -> None:
-        if self.straight:
-            data = bytes(view)
-            size = len(data)
-            if self.frames.left == 0 and size >= 4 and _LENGTH.unpack_from(data)[0] == size:
-                self.pair.last = data if _START.size <= size <= KEPT else None
-            else:
-                self.frames.see(data)
-                self.pair.last = None
-            self.sink.transport.write(data)
-        elif self.discarded is not None:
-            self.discarded.acted(self.pair, len(view))
-        elif self.first or self.reading:
-            self._read(view)
-        else:
-            self.frames.see(view)
-            self.pair.last = None
-            self.emit(bytes(view))
-
-    def apply(self, effects: Effects, reading: bool) -> None:
-        if self._kept and not self.first and not reading:
-            self._forget()
-        super().apply(effects, reading)
-
-    def _forget(self) -> None:
-        """The beginning of a message that was kept to be read goes on unread."""
-        kept, self._kept = bytes(self._kept), bytearray()
-        self.frames.see(kept)
-        self.emit(kept)
-
-    def _read(self, view: memoryview) -> None:
-        if self.frames.left:
-            at = self.frames.rest(view)
-            self.emit(bytes(view[:at]))
-            if self.frames.lost:
-                self.lose(bytes(view[at:]))
-                return
-            view = view[at:]
-            if not view:
-                return
-        try:
-            messages = take(self._kept, view, KNOWN)
-        except ProtocolError:
-            kept, self._kept = bytes(self._kept), bytearray()
-            if self.first:
-                self.first = False
-                self.pair.named(None)
-            if not self.pair.over:
-                self.lose(kept)
-            return
-        for raw in messages:
-            if self.first:
-                raw = self.pair.named(raw)
-                # Not before: what came behind it must not go on first.
-                self.first = False
-            if self.pair.over:
-                return
-            self.pair.last = raw if _START.size <= len(raw) <= KEPT else None
-            if self.discarded is not None:
-                self.discarded.acted(self.pair, len(raw))
-            elif not self.reading:
-                self.emit(raw)
-            elif (verdict := self.pair.asks(raw)) is not None:
-                self.emit(raw, verdict)
-            if self.pair.over:
-                return
-        if self._kept and not self.first and not self.reading and self.discarded is None:
-            self._forget()
-
-
-class Replies(Flow):
-    """From the target to a client. A reply is judged by its header; its bytes go on as they come."""
-
-    __slots__ = ("_begun", "_verdict")
-
-    def __init__(self, pair: Pair, source: Side, sink: Side) -> None:
-        super().__init__(pair, source, sink, Direction.FROM)
-        self._begun = b""
-        """The beginning of a message, too short to be judged."""
-        self._verdict = PASSES
-
-    def arrived(self, view: memoryview) -> None:
-        last = self.pair.last
-        if last is not None and not last[18] & 1:
-            self.pair.last = None
-        if self.straight:
-            data = bytes(view)
-            self.frames.see(data)
-            self.sink.transport.write(data)
-        elif self.discarded is not None:
-            self.discarded.acted(self.pair, len(view))
-        elif self.reading:
-            self._read(self._begun + bytes(view) if self._begun else bytes(view))
-        else:
-            self.frames.see(view)
-            self._pass(bytes(view))
-
-    def apply(self, effects: Effects, reading: bool) -> None:
-        if self._begun and not reading:
-            begun, self._begun = self._begun, b""
-            self.frames.see(begun)
-            self.emit(begun)
-        if not reading:
-            self._verdict = PASSES
-        super().apply(effects, reading)
-
-    def _read(self, data: bytes) -> None:
-        self._begun = b""
-        at, end = 0, len(data)
-        if self.frames.left:
-            at = self.frames.rest(data)
-            if self.frames.lost:
-                self.lose(data)
-                return
-            self._pass(data[:at])
-        while at < end:
-            if end - at < _START.size:
-                self._begun = data[at:]
-                return
-            length, request_id, response_to, op, flags = _START.unpack_from(data, at)
-            if not HEADER.size <= length <= MAX_MESSAGE or op not in KNOWN:
-                self._verdict = PASSES
-                self.lose(data[at:])
-                return
-            took = min(length, end - at)
-            self.frames.left = length - took
-            self._verdict = self.pair.answers(request_id, response_to, op == OP_MSG and bool(flags & MORE_TO_COME))
-            self._pass(data[at : at + took])
-            at += took
-
-    def _pass(self, data: bytes) -> None:
-        lost = self._verdict.lost
-        if lost is None:
-            self.emit(data, self._verdict)
-        else:
-            lost.acted(self.pair, len(data))
-        if not self.frames.left:
-            self._verdict = PASSES
-
-
-NO_EFFECTS: Final = {direction: Effects([], direction) for direction in Direction}

@@ -5,9 +5,13 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from clusters.wire.message import HEADER, MAX_MESSAGE
+from clusters.wire.message import HEADER, MAX_MESSAGE, OP_COMPRESSED, OP_MSG, OP_QUERY, OP_REPLY
 
-_LENGTH: Final = struct.Struct("<i")
+KNOWN: Final = frozenset((OP_REPLY, OP_QUERY, OP_COMPRESSED, OP_MSG, 2001, 2002, 2005, 2006, 2007, 2010, 2011))
+"""Op codes of the wire protocol, the removed ones too."""
+LENGTH: Final = struct.Struct("<i")
+START: Final = struct.Struct("<iiiiI")
+"""Header and flags: no message is shorter (of an OP_REPLY they are none of OP_MSG's)."""
 BEGUN: Final = -1
 
 
@@ -27,11 +31,11 @@ class Frames:
         """How many of these bytes end the message that has begun; they count as seen."""
         at = 0
         if self.left == BEGUN:
-            at = min(_LENGTH.size - len(self._head), len(arrived))
+            at = min(LENGTH.size - len(self._head), len(arrived))
             self._head += bytes(arrived[:at])
-            if len(self._head) < _LENGTH.size:
+            if len(self._head) < LENGTH.size:
                 return at
-            self.left = self._length(_LENGTH.unpack(self._head)[0]) - _LENGTH.size
+            self.left = self._length(LENGTH.unpack(self._head)[0]) - LENGTH.size
             self._head = b""
             if self.lost:
                 return at
@@ -44,10 +48,10 @@ class Frames:
         at = self.rest(arrived) if self.left else 0
         end = len(arrived)
         while at < end and not self.lost:
-            if end - at < _LENGTH.size:
+            if end - at < LENGTH.size:
                 self._head, self.left = bytes(arrived[at:]), BEGUN
                 return
-            length = self._length(_LENGTH.unpack_from(arrived, at)[0])
+            length = self._length(LENGTH.unpack_from(arrived, at)[0])
             took = min(length, end - at)
             self.left = length - took
             at += took
@@ -55,5 +59,5 @@ class Frames:
     def _length(self, found: int) -> int:
         if not HEADER.size <= found <= MAX_MESSAGE:
             self.lost = True
-            return _LENGTH.size
+            return LENGTH.size
         return found

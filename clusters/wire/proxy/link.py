@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusters.wire.proxy.book import Active
-from clusters.wire.proxy.pair import Pair, Side
+from clusters.wire.proxy.pair import Pair
+from clusters.wire.proxy.side import Side
 from clusters.wire.proxy.source import Source
 from clusters.wire.proxy.tap import Tap
 

@@ -134,6 +134,7 @@ async def play(steps: Sequence[tuple[str, Any, Any]], cuts: Sequence[int], junk:
             back = await reader.readexactly(len(sent))
         assert echo.got == sent
         assert back == sent
+        assert [one["app"] for one in proxy.status()["links"][0]["connections"]] == ["shop"]
 
 
 @settings(max_examples=60, deadline=None)
@@ -148,6 +149,11 @@ def test_nothing_is_lost_doubled_or_out_of_order(
     # Whole messages byte by byte take long and show no more than their first hundreds of bytes.
     large = any(one[0] == "send" and one[1] > 5000 for one in steps)
     asyncio.run(play(steps, [*cuts, 50_000] if large else cuts, junk))
+
+
+@pytest.mark.parametrize("cut", [1, 3, 20, len(HELLO) - 1])
+def test_a_first_message_in_pieces_says_who_connects_like_a_whole_one(cut: int) -> None:
+    asyncio.run(play([("wait", 0.003, None), ("send", 30, "find")], [cut], b""))
 
 
 async def test_bytes_that_are_no_messages_pass_and_are_counted() -> None:

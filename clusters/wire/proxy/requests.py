@@ -104,5 +104,5 @@ class Requests(Flow):
                     self.pair.reset(verdict.cut)
                     return
                 self.emit(raw, verdict)
-        if not self.reading and self.discarded is None:
+        if not (self.first or self.reading) and self.discarded is None:
             self._forget()

@@ -134,7 +134,8 @@ async def play(steps: Sequence[tuple[str, Any, Any]], cuts: Sequence[int], junk:
             back = await reader.readexactly(len(sent))
         assert echo.got == sent
         assert back == sent
-        assert [one["app"] for one in proxy.status()["links"][0]["connections"]] == ["shop"]
+        if not junk:  # A first message with junk behind it in one read is junk too.
+            assert [one["app"] for one in proxy.status()["links"][0]["connections"]] == ["shop"]
 
 
 @settings(max_examples=60, deadline=None)

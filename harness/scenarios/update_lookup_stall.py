@@ -41,10 +41,10 @@ LARGE_SET_CACHE_GB = 1 / 16
 MEMBERS_NEEDED = 3
 TOO_SMALL = "at least 3 are needed, or a member that stalls takes the majority with it and no write is acknowledged"
 
-HANGS = ("freeze", "pause-replication", "hang-after-command", "swallow", "blackhole")
-"""Faults under which a lookup waits."""
-BREAKS = ("cut", "kill")
-"""Faults that break its connection: an error on which the driver resumes by itself, somewhere else."""
+HANGS = ("freeze", "pause-replication", "hang-after-command", "swallow", "blackhole", "kill", "remove-member")
+"""Faults under which a lookup waits: for its answer, or for a member with the tag, of which there is none."""
+BREAKS = ("cut",)
+"""Faults that break its connection: an error on which the driver resumes by itself."""
 
 OUTCOMES = ("stalled", "bounded", "error surfaced", "no effect", "mixed")
 

@@ -222,7 +222,11 @@ async def run(arguments: argparse.Namespace, scratch: Path) -> None:
         print(f"small commands: {added:.3f} ms added at the median; the goal is {ADDED_GOAL}")
         for name in ("find 16 KB", "find 1.6 MB"):
             alone, crowded = (results[name, clients]["proxy"][1] for clients in (1, arguments.clients))
-            print(f"{name}: {alone:.2f} and {crowded:.2f} of direct; the goal is {THROUGHPUT_GOAL}")
+            line = f"{name}: {alone:.2f} and {crowded:.2f} of direct; the goal is {THROUGHPUT_GOAL}"
+            if program is not None:
+                alone, crowded = (results[name, clients]["haproxy"][1] for clients in (1, arguments.clients))
+                line += f"; haproxy: {alone:.2f} and {crowded:.2f}"
+            print(line)
         print(f"{arguments.connections} connections: {grown['proxy']:.1f} MB; the goal is {MEMORY_GOAL} for 1000")
         print(f"load {os.getloadavg()[0]:.1f} at the end", flush=True)
 

@@ -192,17 +192,18 @@ async def test_swallow_takes_the_reply_to_a_request_sent_before_the_rule(proxy: 
         await asyncio.wait_for(waiting, SOON)
 
 
-async def test_half_open_forgets_what_is_open_and_tells_nobody(proxy: Running) -> None:
+async def test_half_open_forgets_what_is_open_and_tells_nobody(proxy: Running, database: str) -> None:
     connection = await proxy.raw("a")
     async with proxy.rule(Rule(Kind.HALF_OPEN, to=("a",))) as name:
-        waiting = asyncio.create_task(connection.command("admin", PING))
+        waiting = asyncio.create_task(connection.command(database, {"insert": "one", "documents": [{}]}))
         new = await proxy.raw("a")
         await new.command("admin", PING, deadline=SOON)
+        assert (await new.command(database, {"count": "one"}))["n"] == 0
         assert not waiting.done()
         assert (await proxy.control.acted(name))["bytes"] > 0
     with pytest.raises(ConnectionLost):
         await asyncio.wait_for(waiting, SOON)
-    await new.command("admin", PING)
+    assert (await new.command(database, {"count": "one"}))["n"] == 0
     new.close()
 
 

@@ -186,6 +186,24 @@ async def test_a_message_that_cannot_be_read_passes_and_the_next_one_is_read(raw
         assert [(row["command"], row["total"], row["now"]) for row in counted] == [("hello", 1, 0), ("find", 1, 0)]
 
 
+async def test_what_waits_to_be_read_goes_on_when_reading_ends() -> None:
+    echo = Echo()
+    async with between(echo) as (proxy, reader, writer):
+        proxy.switch_tap(True, [])
+        writer.write(HELLO)
+        await asyncio.wait_for(reader.readexactly(len(HELLO)), DEADLINE)
+        beginning = message(2, 10)[:10]
+        echo.transport.write(beginning)
+        await asyncio.sleep(0.05)  # passes also where the proxy has not got it yet
+        proxy.switch_tap(False, [])
+        assert await asyncio.wait_for(reader.readexactly(10), DEADLINE) == beginning
+        proxy.switch_tap(True, [])
+        writer.write(beginning)
+        await asyncio.sleep(0.05)
+        proxy.switch_tap(False, [])
+        assert await asyncio.wait_for(reader.readexactly(10), DEADLINE) == beginning
+
+
 async def test_a_request_without_a_reply_is_counted_and_never_in_flight() -> None:
     echo = Echo()
     echo.back = False

@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from clusters.cluster import Cluster
-from clusters.guard import RunCommand, Undo
+from clusters.guard import RemoveRule, Undo
 from clusters.member import LocalProcess, Member
 from clusters.topology import ROUTER
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
-from clusters.wire.proxy.client import ProxyControl, Rule, removal
+from clusters.wire.proxy.client import ProxyControl, Rule
 from faults.base import Evidence, HealFailed, Site, Unproven, by_name
 from faults.options import Options
 
@@ -154,7 +154,7 @@ class NetworkFault:
 
     def undo(self) -> Sequence[Undo]:
         assert self._control is not None
-        return [RunCommand(self._control, "admin", removal(name)) for name in self._names()]
+        return [RemoveRule(self._control, name) for name in self._names()]
 
     async def inject(self) -> None:
         self._probe = self.probe()

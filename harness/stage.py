@@ -12,7 +12,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from clusters import admin, ready
-from clusters.cluster import Cluster, of_set, primary_of
+from clusters.cluster import Cluster, data_members, of_set, primary_of
 from clusters.errors import ClusterError
 from clusters.liveness import together
 from clusters.member import Member
@@ -99,8 +99,25 @@ async def census(cluster: Cluster, namespace: str) -> list[tuple[Any, int]]:
 
 
 async def recovered(cluster: Cluster) -> None:
-    """Wait until every set has a writable primary and every other member is a caught-up SECONDARY."""
+    """Wait until every set has a writable primary, every other member is a caught-up SECONDARY, and the members' own
+    monitors know each of them again: a lookup is not sent to one that they hold for failed, up to 20 s longer."""
     await together(*(_set_recovered(cluster, one.name) for one in cluster.topology.sets()))
+    await together(*(_seen_again(cluster, member) for member in data_members(cluster)))
+
+
+async def _seen_again(cluster: Cluster, by: Member) -> None:
+    ours = {member.host for member in cluster.members.values()}
+
+    async def seen() -> bool:
+        try:
+            async with admin.connected(by.host) as connection:
+                reply = await connection.command("admin", {"connPoolStats": 1}, deadline=5)
+        except (ClusterError, CommandFailed, ConnectionLost, DeadlinePassed):
+            return False
+        hosts = [one for known in reply.get("replicaSets", {}).values() for one in known.get("hosts", ())]
+        return all(one["ok"] for one in hosts if one["addr"] in ours)
+
+    await admin.until(f"the monitor of {by.name} knows every member again", seen, deadline=RECOVERY_DEADLINE)
 
 
 async def _set_recovered(cluster: Cluster, set_name: str) -> None:

@@ -75,5 +75,5 @@ def test_with_the_guardian_killed_as_well_heal_by_hand_does(place: Place, form: 
     assert rules(place) != []
     done = place.run("heal")
     assert done.returncode == exits.AS_EXPECTED, done.stdout + done.stderr
-    assert "proxyRemoveRule" in done.stdout
+    assert f"rule '{form}" in done.stdout
     assert rules(place) == []

@@ -26,6 +26,7 @@ from clusters.guard import (
     Reconfigure,
     RemoveCgroup,
     RemoveDirectory,
+    RemoveRule,
     RunCommand,
     SignalProcess,
     StartProcess,
@@ -60,6 +61,7 @@ ALL: list[Undo] = [
         ("127.0.0.1:1",), "shard0", {"_id": 2, "host": "127.0.0.1:2", "tags": {}, "secondaryDelaySecs": Int64(0)}
     ),
     EndStepDown("127.0.0.1:1"),
+    RemoveRule("127.0.0.1:1", "cut shard0-1"),
     RemoveCgroup("/sys/fs/cgroup/mongofault-1", "/sys/fs/cgroup"),
 ]
 
@@ -268,6 +270,7 @@ def test_a_server_that_is_gone_has_no_fail_point_but_its_command_was_not_run() -
     FailPointOff(nobody, "failCommand").undo(5)
     FsyncUnlock(nobody).undo(5)
     EndStepDown(nobody).undo(5)
+    RemoveRule(nobody, "cut shard0-1").undo(5)
     with pytest.raises(UndoFailed, match="nobody listens"):
         RunCommand(nobody, "admin", {"ping": 1}).undo(1)
     with pytest.raises(UndoFailed, match="no primary found"):

@@ -15,9 +15,9 @@ import pytest
 from pymongo import AsyncMongoClient
 
 from clusters import ports
-from clusters.guard.undo import RunCommand
+from clusters.guard.undo import RemoveRule
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost
-from clusters.wire.proxy.client import Kind, ProxyControl, Rule, removal
+from clusters.wire.proxy.client import Kind, ProxyControl, Rule
 from wire_proxy_parts import COMMAND, DEADLINE, Running, proxy_before
 
 NOWHERE = "127.0.0.1:9"
@@ -175,7 +175,7 @@ async def test_a_rule_is_added_under_an_id_and_removed_any_number_of_times(proxy
 
 async def test_an_undo_record_heals_through_the_guards_own_client_twice(proxy: Running) -> None:
     name = await proxy.control.add(Rule(Kind.BLACKHOLE))
-    undo = RunCommand(proxy.control_host, "admin", removal(name))
+    undo = RemoveRule(proxy.control_host, name)
     for _ in range(2):
         await asyncio.to_thread(undo.undo, 5.0)
         assert (await proxy.control.status())["rules"] == []

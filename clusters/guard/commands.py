@@ -115,6 +115,16 @@ def run_extended(host: str, database: str, command: Mapping[str, Any], deadline:
         raise UndoFailed(str(error)) from None
 
 
+def remove_rule(control: str, name: str, deadline: float) -> None:
+    """Take a rule of a proxy back. One that is gone took its rules along."""
+    try:
+        run(control, "admin", {"proxyRemoveRule": name}, deadline)
+    except Refused:
+        return
+    except CommandError as error:
+        raise UndoFailed(str(error)) from None
+
+
 def end_step_down(host: str, deadline: float) -> None:
     """End the time in which a server that stepped down does not stand for election. One that is gone, or is the
     primary again, has none."""

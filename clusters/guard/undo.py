@@ -160,6 +160,20 @@ class FsyncUnlock:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveRule:
+    """Take a rule of a proxy back, by its name; `control` is the proxy's control address (`address:port`)."""
+
+    control: str
+    name: str
+
+    def undo(self, deadline: float) -> None:
+        commands.remove_rule(self.control, self.name, deadline)
+
+    def __str__(self) -> str:
+        return f"rule {self.name!r} off at proxy {self.control}"
+
+
+@dataclass(frozen=True, slots=True)
 class RunCommand:
     """Run a command, given as extended JSON, on one server. It must bear being run twice."""
 
@@ -249,6 +263,7 @@ Undo = (
     | RemoveDirectory
     | FailPointOff
     | FsyncUnlock
+    | RemoveRule
     | RunCommand
     | Reconfigure
     | AddMember
@@ -263,6 +278,7 @@ KINDS: Mapping[str, type[Undo]] = {
     "remove directory": RemoveDirectory,
     "fail point off": FailPointOff,
     "fsync unlock": FsyncUnlock,
+    "remove rule": RemoveRule,
     "run command": RunCommand,
     "reconfigure": Reconfigure,
     "add member": AddMember,

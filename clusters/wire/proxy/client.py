@@ -34,7 +34,7 @@ class ProxyControl:
 
     async def remove(self, name: str) -> bool:
         """False where it was gone already."""
-        return bool((await self._command(removal(name)))["removed"])
+        return bool((await self._command({"proxyRemoveRule": name}))["removed"])
 
     async def status(self) -> dict[str, Any]:
         """`links`, `rules`, `tap`."""
@@ -60,8 +60,3 @@ class ProxyControl:
 
     async def _command(self, command: Mapping[str, Any]) -> dict[str, Any]:
         return await self._connection.command("admin", command, deadline=ANSWER)
-
-
-def removal(name: str) -> dict[str, Any]:
-    """The command that removes a rule, for an undo record: it bears being run twice."""
-    return {"proxyRemoveRule": name}

@@ -295,7 +295,6 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             if self.model.stream is not None:
-                self.marks = 0
                 # Whatever the rules were: of so few steps many a run has no resume among them.
                 for how, first in (("resume_after", 3), ("start_after", 6), ("resume_after", 3)):
                     self.resume(how, first)

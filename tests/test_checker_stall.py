@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.checkers import stall
+from harness.checkers import alarms, stall
 from harness.checkers.finding import Finding
 from harness.history import Event
 from history_builder import RELEASE, History, Span, a_run, judged
@@ -147,6 +147,25 @@ def test_on_an_overloaded_cluster_deliveries_may_take_as_much_longer_as_writes_a
     slow.add(7.0, "canary", member="shard0-0", probe="hello", ok=True, seconds=0.2)
     slow.add(8.0, "canary", member="shard0-0", probe="hello", ok=True, seconds=0.1)
     assert _rows(_check(slow))["s1"]["outcome"] == "no effect"
+
+
+def test_however_slow_the_machine_a_getmore_that_hangs_until_the_release_is_a_stall() -> None:
+    def overloaded() -> History:
+        history = a_run(silent={"s1": [(6.3, 18.5)]})
+        history.add(7.0, "canary", member="shard0-0", probe="hello", ok=True, seconds=1.5)
+        return history
+
+    assert _rows(_check(overloaded()))["s1"]["outcome"] == "no effect"
+    seen = overloaded()
+    seen.add(17.0, "getmore", "currentOp", member="shard0-1", opid=1, seconds=10.0, max_time_ms=1000, stream="s1")
+    row = _rows(_check(seen))["s1"]
+    assert (row["outcome"], row["silent_seconds"] > 11, row["proven_seconds"] < 3) == ("stalled", True, True)
+    # The watchers make the same allowance, and had no cause for an alarm.
+    assert judged(alarms, seen.events()).valid is True
+    soon_over = a_run(silent={"s1": [(6.3, 12.0)]})
+    soon_over.add(7.0, "canary", member="shard0-0", probe="hello", ok=True, seconds=1.5)
+    soon_over.add(11.0, "getmore", "currentOp", member="shard0-1", opid=1, seconds=4.0, max_time_ms=1000, stream="s1")
+    assert _rows(_check(soon_over))["s1"]["outcome"] == "no effect"
 
 
 def test_a_stream_that_was_silent_before_the_fault_proves_nothing() -> None:

@@ -141,6 +141,7 @@ def test_a_cluster_without_the_marker_is_not_broken(mine: dict[str, Any], place:
     assert not list(place.root.glob("runs/*"))
 
 
+@pytest.mark.slow
 def test_a_run_on_a_kept_cluster_leaves_it_as_it_was(mine: dict[str, Any], place: Place) -> None:
     config = {"replSetGetConfig": 1}
     before = [member["tags"] for member in ask(host(mine, "shard0-0"), config)["config"]["members"]]

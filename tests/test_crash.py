@@ -176,6 +176,7 @@ def test_with_both_killed_the_next_command_heals_what_was_left(place: Place) -> 
     assert place.left_after(1.0) == []
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_changes_nothing_about_the_verdict(place: Place) -> None:
     process = place.start(*RUN[:-4], "--fault", "none", "--no-traffic", "--hold", "4s")
     assert process.stdout is not None

@@ -204,6 +204,10 @@ async def delivered(
             reply = await place.run(write)
             assert reply["ok"] == 1 and "writeErrors" not in reply, reply
         end = await now(place)
+        # Post-images are read from the majority: what is deleted must be so there, on every shard.
+        settled = {"q": {}, "u": {"$set": {"settled": 1}}, "multi": True}
+        reply = await place.run({"update": "orders", "updates": [settled], "writeConcern": {"w": "majority"}})
+        assert reply["ok"] == 1 and "writeConcernError" not in reply, reply
         events = await asyncio.gather(*(reader.until(end) for reader in readers.values()))
         found[kind].update(zip(readers, events, strict=True))
     return found

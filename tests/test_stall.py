@@ -144,12 +144,14 @@ def two_faults(place: Place) -> list[Outcome]:
     )
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_do_not_disturb_each_other(two_faults: list[Outcome], place: Place) -> None:
     assert [done.code for done in two_faults] == [exits.AS_EXPECTED] * 2, two_faults[0].out + two_faults[1].out
     assert [done.result["counts"] for done in two_faults] == [{"stalled": STREAMS}, {"no effect": STREAMS}]
     assert place.left_after(1.0) == []
 
 
+@pytest.mark.slow
 def test_a_socket_timeout_is_reported_as_never_firing(two_faults: list[Outcome]) -> None:
     done = two_faults[0]
     (finding,) = [finding for finding in done.result["findings"] if finding["name"] == "timeouts"]
@@ -157,6 +159,7 @@ def test_a_socket_timeout_is_reported_as_never_firing(two_faults: list[Outcome])
     assert "socketTimeoutMS of 3 s: the timeout never fired: 8 streams silent" in done.out
 
 
+@pytest.mark.slow
 def test_without_post_images_nothing_stalls_under_the_same_fault(two_faults: list[Outcome]) -> None:
     done = two_faults[1]
     assert done.result["alarms"] == []

@@ -138,6 +138,7 @@ async def test_without_traffic_quiet_with_traffic_delivering_and_never_an_alarm(
     assert {one["moving"] for one in plain.of("token")} == {True}
 
 
+@pytest.mark.slow
 async def test_the_lookup_that_waits_for_a_frozen_member_is_named_within_a_second(
     pinned: tuple[Observed, LocalMember, LocalMember],
 ) -> None:
@@ -176,6 +177,7 @@ async def test_the_lookup_that_waits_for_a_frozen_member_is_named_within_a_secon
     assert sorted(one["probe"] for one in parked) == ["aggregate", "causal", "find", "hello"]
 
 
+@pytest.mark.slow
 async def test_a_lookup_parked_on_a_live_member_is_found_there_and_the_canary_parks_only_once(
     pinned: tuple[Observed, LocalMember, LocalMember],
 ) -> None:

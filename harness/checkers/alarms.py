@@ -57,7 +57,7 @@ def examine(digest: Digest, context: Context) -> Finding:
                 "canary": known.get("canary") if known else None,
             }
         )
-        if first is None and row["silent_seconds"] > context.threshold + DETECTION_SECONDS:
+        if first is None and row["proven_seconds"] > context.threshold + DETECTION_SECONDS:
             missed.append(f"stream {name}: stalled since {row['silent_since']:.3f} s, no alarm before the release")
     delays = [row["delay"] for row in rows if row["delay"] is not None]
     evidence: dict[str, Any] = {

@@ -36,15 +36,8 @@ class Bandwidth(NetworkFault):
 
     def rules(self) -> Sequence[Rule]:
         given: BandwidthOptions = self.given
-        return [
-            Rule(
-                Kind.BANDWIDTH,
-                to=(self.target.name,),
-                source=self.sources,
-                direction=Direction(given.direction),
-                bytes_per_second=given.bytes_per_second,
-            )
-        ]
+        direction = Direction(given.direction)
+        return [self.rule(Kind.BANDWIDTH, direction=direction, bytes_per_second=given.bytes_per_second)]
 
     async def effect(self, probe: Probe) -> str:
         """Of two seconds' worth the second is not let through at once."""

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from clusters.wire.proxy.client import Kind, Rule
 from faults.base import Unproven, register
-from faults.network import NO_ANSWER, MessageOptions, NetworkFault, Probe, names
+from faults.network import NO_ANSWER, MessageOptions, NetworkFault, Probe
 from faults.options import Options
 
 
@@ -23,16 +23,7 @@ class Blackhole(NetworkFault):
     spares_health: ClassVar[bool] = False
 
     def rules(self) -> Sequence[Rule]:
-        given: MessageOptions = self.given
-        return [
-            Rule(
-                Kind.BLACKHOLE,
-                to=(self.target.name,),
-                source=self.sources,
-                commands=names(given.commands),
-                namespace=given.namespace,
-            )
-        ]
+        return [self.rule(Kind.BLACKHOLE)]
 
     async def effect(self, probe: Probe) -> str:
         if not await probe.silent():

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from clusters.wire.connection import ConnectionLost
 from clusters.wire.proxy.client import Kind, Rule
 from faults.base import Unproven, register
-from faults.network import MessageOptions, NetworkFault, Probe, broken, names
+from faults.network import MessageOptions, NetworkFault, Probe
 from faults.options import Options
 
 
@@ -22,18 +23,11 @@ class Cut(NetworkFault):
     options: ClassVar[type[Options]] = MessageOptions
 
     def rules(self) -> Sequence[Rule]:
-        given: MessageOptions = self.given
-        return [
-            Rule(
-                Kind.CUT,
-                to=(self.target.name,),
-                source=self.sources,
-                commands=names(given.commands),
-                namespace=given.namespace,
-            )
-        ]
+        return [self.rule(Kind.CUT)]
 
     async def effect(self, probe: Probe) -> str:
-        if not await broken(probe):
-            raise Unproven(f"a connection to {self.target.name} is not broken")
-        return f"a connection to {self.target.name} is reset"
+        try:
+            await probe.silent()
+        except ConnectionLost:
+            return f"a connection to {self.target.name} is reset"
+        raise Unproven(f"a connection to {self.target.name} is not broken")

@@ -21,7 +21,7 @@ class HalfOpen(NetworkFault):
     name: ClassVar[str] = "half-open"
 
     def rules(self) -> Sequence[Rule]:
-        return [Rule(Kind.HALF_OPEN, to=(self.target.name,), source=self.sources)]
+        return [self.rule(Kind.HALF_OPEN)]
 
     async def effect(self, probe: Probe) -> str:
         if not await probe.silent():

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from clusters.wire.proxy.client import Direction, Kind, Rule
 from faults.base import Unproven, register
-from faults.network import ANSWER, MessageOptions, NetworkFault, Probe, names
+from faults.network import ANSWER, MessageOptions, NetworkFault, Probe
 from faults.options import Options
 
 PROBES = 3
@@ -36,18 +36,8 @@ class Latency(NetworkFault):
 
     def rules(self) -> Sequence[Rule]:
         given: LatencyOptions = self.given
-        return [
-            Rule(
-                Kind.LATENCY,
-                to=(self.target.name,),
-                source=self.sources,
-                commands=names(given.commands),
-                namespace=given.namespace,
-                direction=Direction(given.direction),
-                ms=given.ms,
-                jitter_ms=given.jitter,
-            )
-        ]
+        direction = Direction(given.direction)
+        return [self.rule(Kind.LATENCY, direction=direction, ms=given.ms, jitter_ms=given.jitter)]
 
     async def effect(self, probe: Probe) -> str:
         given: LatencyOptions = self.given

@@ -6,11 +6,10 @@ fault says which rules it is, and what a probe must see; the probe says to be on
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -20,9 +19,9 @@ from clusters.guard import RemoveRule, Undo
 from clusters.member import LocalProcess, Member
 from clusters.topology import ROUTER
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
-from clusters.wire.proxy.client import ProxyControl, Rule
+from clusters.wire.proxy.client import Kind, ProxyControl, Rule
 from faults.base import Evidence, HealFailed, Site, Unproven, by_name
-from faults.options import Options
+from faults.options import Names, Options
 
 NO_ANSWER = 0.5
 """Seconds without an answer that prove that one does not come; on an idle machine it takes a millisecond."""
@@ -35,8 +34,8 @@ APP = "app:"
 class SourceOptions(Options):
     """Options of every fault in the network."""
 
-    source: str = Field(
-        default="",
+    source: Names = Field(
+        default=(),
         description="Who is struck on the way to the target: a member, router, driver, app:NAME; several by comma; "
         "anybody where it is left out.",
     )
@@ -45,13 +44,8 @@ class SourceOptions(Options):
 class MessageOptions(SourceOptions):
     """Options of those that can pick among messages."""
 
-    commands: str = Field(default="", description="Commands, by comma, as they are sent; else all.")
+    commands: Names = Field(default=(), description="Commands, by comma, as they are sent; else all.")
     namespace: str = Field(default="", description="DATABASE.COLLECTION or DATABASE; else all.")
-
-
-def names(text: str) -> tuple[str, ...]:
-    """An option of several values."""
-    return tuple(one.strip() for one in text.split(",") if one.strip())
 
 
 class Probe:
@@ -121,6 +115,8 @@ class NetworkFault:
         self.cluster = site.cluster
         self._control = proxy.host if (proxy := site.cluster.proxy) is not None else None
         self._name = f"{self.name} {site.target.name} {secrets.token_hex(3)}"
+        self._kept: ProxyControl | None = None
+        """From the injection to the heal: it is looked at many times a second."""
 
     # What each is
 
@@ -136,12 +132,18 @@ class NetworkFault:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        return names(self.given.source)
+        found: tuple[str, ...] = self.given.source
+        return found
+
+    def rule(self, kind: Kind, **more: Any) -> Rule:
+        """On what is sent to the target, as far as the options say whose and which."""
+        picked = self.given.model_dump(include={"commands", "namespace"})
+        return Rule(kind, to=(self.target.name,), source=self.sources, **picked, **more)
 
     def probe(self) -> Probe:
-        given = self.given
-        command, namespace = getattr(given, "commands", ""), getattr(given, "namespace", "")
-        return Probe(self.cluster, self.target, (*self.sources, DRIVER)[0], (*names(command), "")[0], namespace)
+        command = (*getattr(self.given, "commands", ()), "")[0]
+        namespace = getattr(self.given, "namespace", "")
+        return Probe(self.cluster, self.target, (*self.sources, DRIVER)[0], command, namespace)
 
     async def available(self) -> str | None:
         if self._control is None:
@@ -163,12 +165,10 @@ class NetworkFault:
             await self._probe.ask()
         except (ConnectionLost, DeadlinePassed) as error:
             raise Unproven(f"{self.target.name} cannot be reached before the fault: {error}") from error
-        proxy = await self._proxy()
-        try:
-            for name, rule in zip(self._names(), self.rules(), strict=True):
-                await proxy.add(rule, name)
-        finally:
-            proxy.close()
+        assert self._control is not None
+        self._kept = await ProxyControl.open(self._control)
+        for name, rule in zip(self._names(), self.rules(), strict=True):
+            await self._kept.add(rule, name)
 
     async def proof(self) -> Evidence:
         try:
@@ -192,48 +192,42 @@ class NetworkFault:
 
     async def heal(self) -> None:
         try:
-            proxy = await self._proxy()
-            try:
+            async with self._proxy() as proxy:
                 for name in self._names():
                     await proxy.remove(name)
-            finally:
-                proxy.close()
             if await self._in_force():
                 raise HealFailed(f"{self.name} on {self.target.name} is still in force after it was removed")
         except (ConnectionLost, DeadlinePassed, CommandFailed) as error:
             if self.cluster.proxy is None or not self.cluster.proxy.running():
                 return  # It took its rules along.
             raise HealFailed(f"the proxy cannot be told to remove {self.name}: {error}") from error
+        finally:
+            if self._kept is not None:
+                self._kept.close()
+                self._kept = None
 
     def _names(self) -> list[str]:
         """Of its rules, in their order."""
         return [f"{self._name} {number}" for number, _rule in enumerate(self.rules())]
 
-    async def _proxy(self) -> ProxyControl:
+    @asynccontextmanager
+    async def _proxy(self) -> AsyncIterator[ProxyControl]:
+        if self._kept is not None and self._kept.usable:
+            yield self._kept
+            return
         assert self._control is not None
-        return await ProxyControl.open(self._control)
+        proxy = await ProxyControl.open(self._control)
+        try:
+            yield proxy
+        finally:
+            proxy.close()
 
     async def _in_force(self) -> list[dict[str, Any]]:
         """The proxy's word of each of its rules that is in force."""
-        proxy = await self._proxy()
-        try:
+        async with self._proxy() as proxy:
             rules = (await proxy.status())["rules"]
-        finally:
-            proxy.close()
         ours = set(self._names())
         return [dict(one) for one in rules if one["id"] in ours]
-
-
-async def broken(probe: Probe) -> bool:
-    """Whether the probe's connection is gone, or goes when it is used."""
-    try:
-        await asyncio.sleep(0)
-        await probe.ask(NO_ANSWER)
-    except ConnectionLost:
-        return True
-    except DeadlinePassed:
-        return False
-    return False
 
 
 def in_the_network(name: str) -> bool:

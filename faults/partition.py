@@ -1,7 +1,8 @@
 """`partition`: nothing passes between a node and others, both ways or one; all else works.
 
-`against` says who is on the other side: by default the other members of its set. Several targets are one group. Proven
-by probes that say to be of either side and get no answer from the other.
+`against` says who is on the other side: by default the other members of its set, so that several targets are cut off
+from each other too; with one `against` they are a group. Proven by probes that say to be of either side and get no
+answer from the other.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from clusters.cluster import of_set
 from clusters.member import Member
 from clusters.wire.proxy.client import Kind, Rule
 from faults.base import Unproven, register
-from faults.network import NO_ANSWER, NetworkFault, Probe, names
-from faults.options import Options
+from faults.network import NO_ANSWER, NetworkFault, Probe
+from faults.options import Names, Options
 
 
 class PartitionOptions(Options):
     """Options of `partition`."""
 
-    against: str = Field(
-        default="", description="The other side, by comma: members, router, driver; else the others of its set."
+    against: Names = Field(
+        default=(), description="The other side, by comma: members, router, driver; else the others of its set."
     )
     way: Literal["both", "in", "out"] = Field(
         default="both", description="What is held: both ways, what comes to the target, or what it sends."
@@ -44,7 +45,7 @@ class Partition(NetworkFault):
     def against(self) -> tuple[str, ...]:
         """The other side, by name."""
         others = (one.name for one in of_set(self.cluster, self.target.spec.set_name))
-        return names(self.given.against) or tuple(one for one in others if one != self.target.name)
+        return self.given.against or tuple(one for one in others if one != self.target.name)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -52,7 +53,7 @@ class Partition(NetworkFault):
 
     def rules(self) -> Sequence[Rule]:
         reached = tuple(one for one in self.against if one in self.cluster.members)
-        inwards = Rule(Kind.BLACKHOLE, to=(self.target.name,), source=self.against)
+        inwards = self.rule(Kind.BLACKHOLE)
         outwards = [Rule(Kind.BLACKHOLE, to=reached, source=(self.target.name,))] if reached else []
         return {"both": [inwards, *outwards], "in": [inwards], "out": outwards}[self.given.way]
 

@@ -21,7 +21,7 @@ class Refuse(NetworkFault):
     name: ClassVar[str] = "refuse"
 
     def rules(self) -> Sequence[Rule]:
-        return [Rule(Kind.REFUSE, to=(self.target.name,), source=self.sources)]
+        return [self.rule(Kind.REFUSE)]
 
     async def effect(self, probe: Probe) -> str:
         took = await probe.ask()

@@ -24,6 +24,11 @@ class ProxyControl:
     async def open(cls, host: str) -> ProxyControl:
         return cls(await Connection.open(host, deadline=ANSWER))
 
+    @property
+    def usable(self) -> bool:
+        """Open, and free for a command."""
+        return self._connection.usable
+
     def close(self) -> None:
         self._connection.close()
 

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import faults
@@ -21,7 +22,7 @@ from faults.nodespec import resolve
 from faults.options import parse as parse_options
 from harness import nodes, stage
 from harness.ground import Ground, held_ground
-from harness.holding import PROOF_INTERVAL, aim
+from harness.holding import aim, held
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ class _Course:
     """The way of one blow, or of several at once."""
 
     def __init__(self, wish: Wish, aimed: list[Injection], outcome: Outcome, say: Callable[[str], None]) -> None:
-        self._wish, self._aimed, self._outcome, self._say = wish, aimed, outcome, say
+        self._wish, self._outcome, self._say = wish, outcome, say
+        self._pairs = list(zip(aimed, outcome.blows, strict=True))
         self._began = time.monotonic()
 
     def _now(self) -> float:
@@ -108,17 +110,13 @@ class _Course:
 
     async def broken(self) -> None:
         """Injected, and held if all of it is proven."""
-        proven = await asyncio.gather(
-            *(self._inject(one, blow) for one, blow in zip(self._aimed, self._outcome.blows, strict=True))
-        )
+        proven = await asyncio.gather(*(self._inject(one, blow) for one, blow in self._pairs))
         if all(proven):
             self._say(f"held for {self._wish.hold:g} s")
-            await self._held()
+            await asyncio.gather(*(held(one, self._wish.hold, partial(self._lost, blow)) for one, blow in self._pairs))
 
     async def healed(self) -> None:
-        await asyncio.gather(
-            *(self._heal(one, blow) for one, blow in zip(self._aimed, self._outcome.blows, strict=True))
-        )
+        await asyncio.gather(*(self._heal(one, blow) for one, blow in self._pairs))
 
     async def recovered(self, ground: Ground) -> None:
         began = time.monotonic()
@@ -143,15 +141,10 @@ class _Course:
         self._say(f"{self._wish.fault} on {blow.target}: proven at {blow.proven:g} s: {evidence.statement}")
         return True
 
-    async def _held(self) -> None:
-        end = time.monotonic() + self._wish.hold
-        while (left := end - time.monotonic()) > 0:
-            for injection, blow in zip(self._aimed, self._outcome.blows, strict=True):
-                if blow.lost is None and not await injection.fault.active():
-                    blow.lost = self._now()
-                    blow.problem = f"acts no more {blow.lost:g} s after it began, before it was healed"
-                    self._say(f"{self._wish.fault} on {blow.target}: {blow.problem}")
-            await asyncio.sleep(min(left, PROOF_INTERVAL))
+    def _lost(self, blow: Blow) -> None:
+        blow.lost = self._now()
+        blow.problem = f"acts no more {blow.lost:g} s after it began, before it was healed"
+        self._say(f"{self._wish.fault} on {blow.target}: {blow.problem}")
 
     async def _heal(self, injection: Injection, blow: Blow) -> None:
         if blow.opened is None:

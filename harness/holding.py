@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import faults
@@ -60,7 +61,8 @@ class Holding:
             if injection is None:
                 await asyncio.sleep(self._parameters.hold)
             else:
-                await held(self._recorder, SOURCE, injection, FAULT_ID, self._parameters.hold)
+                lost = partial(record_lost, self._recorder, SOURCE, FAULT_ID)
+                await held(injection, self._parameters.hold, lost)
             self._phase("release", None)
             if hold is not None:
                 await releases.freed(hold)
@@ -120,15 +122,21 @@ async def aim(ground: Ground, target: Member, name: str, options: Sequence[str],
     return Injection(fault, ground.ledger, guarded=ground.guardian.alive)
 
 
-async def held(recorder: Recorder, source: str, injection: Injection, identity: str, seconds: float) -> None:
-    """Let the hold pass, looking again and again: a fault that was gone for a moment did not act throughout."""
+async def held(injection: Injection, seconds: float, lost: Callable[[], object]) -> None:
+    """Let the hold pass, looking again and again: a fault that was gone for a moment, of which `lost` is told once, did
+    not act throughout."""
     end = time.monotonic() + seconds
     proven = True
     while (left := end - time.monotonic()) > 0:
         if proven and not await injection.fault.active():
             proven = False
-            recorder.record("fault.unproven", source, id=identity, reason="gone during the hold")
+            lost()
         await asyncio.sleep(min(left, PROOF_INTERVAL))
+
+
+def record_lost(recorder: Recorder, source: str, identity: str) -> None:
+    """While it was to be held."""
+    recorder.record("fault.unproven", source, id=identity, reason="gone during the hold")
 
 
 def record_opened(recorder: Recorder, source: str, injection: Injection, identity: str, options: Sequence[str]) -> None:

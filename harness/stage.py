@@ -18,6 +18,7 @@ from clusters.liveness import together
 from clusters.member import Member
 from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
 from harness.drivers.writers import Document
+from harness.watchers.peers import by_monitors
 
 Tags = Mapping[str, Mapping[str, str]]
 
@@ -114,8 +115,7 @@ async def _seen_again(cluster: Cluster, by: Member) -> None:
                 reply = await connection.command("admin", {"connPoolStats": 1}, deadline=5)
         except (ClusterError, CommandFailed, ConnectionLost, DeadlinePassed):
             return False
-        hosts = [one for known in reply.get("replicaSets", {}).values() for one in known.get("hosts", ())]
-        return all(one["ok"] for one in hosts if one["addr"] in ours)
+        return not any(why for hosts in by_monitors(reply).values() for host, why in hosts.items() if host in ours)
 
     await admin.until(f"the monitor of {by.name} knows every member again", seen, deadline=RECOVERY_DEADLINE)
 

@@ -10,6 +10,7 @@ import dataclasses
 import random
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from clusters.errors import Refused
@@ -18,7 +19,7 @@ from faults.nodespec import resolve
 from harness import nodes
 from harness.ground import Ground
 from harness.history import Recorder
-from harness.holding import aim, heal, held, record_opened
+from harness.holding import aim, heal, held, record_lost, record_opened
 from harness.schedule import Planned
 from harness.traffic import Traffic
 
@@ -71,7 +72,7 @@ class Storm:
         try:
             evidence = await injection.inject()
             self._recorder.record("fault.proven", SOURCE, id=identity, evidence=dataclasses.asdict(evidence))
-            await held(self._recorder, SOURCE, injection, identity, planned.hold)
+            await held(injection, planned.hold, partial(record_lost, self._recorder, SOURCE, identity))
         except Unproven as error:
             self._recorder.record("fault.unproven", SOURCE, id=identity, reason=str(error))
         finally:

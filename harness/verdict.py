@@ -31,6 +31,8 @@ from harness.measures import SOUND, UNSOUND
 
 MIXED: Final = "mixed"
 NONE_JUDGED: Final = "none"
+NEEDED: Final = (course.NAME, recovery.NAME, traffic.NAME, stall.NAME, delivery.NAME)
+"""Findings without which nothing is known, in the order in which their doubts are told."""
 
 Word = Literal["as expected", "not as expected", "unknown"]
 
@@ -82,9 +84,9 @@ def judge(findings: Sequence[Finding], expected: Collection[str]) -> Verdict:
     counts: dict[str, int] = dict(_evidence(by_name, stall.NAME).get("counts", {})) if whole else {}
     outcome = next(iter(counts)) if len(counts) == 1 else MIXED if counts else NONE_JUDGED
     contradictions = list(_contradictions(by_name))
-    doubts = list(_doubts(by_name))
-    if SOUND in expected and whole:
-        doubts = [doubt for doubt in doubts if not doubt.startswith(f"{stall.NAME}: ")]
+    what_is_left = SOUND in expected
+    doubts = list(_doubts(by_name, [one for one in NEEDED if one != stall.NAME] if what_is_left else NEEDED))
+    if what_is_left and whole:
         counts, outcome = {}, UNSOUND if contradictions else NONE_JUDGED if doubts else SOUND
     if not expected:
         doubts.append("no outcome was expected, so none can be as expected")
@@ -135,12 +137,12 @@ def _contradictions(by_name: dict[str, Finding]) -> Iterable[str]:
             yield f"{name}: {problems[0]}" + (f" (and {count - 1} more)" if count > 1 else "")
 
 
-def _doubts(by_name: dict[str, Finding]) -> Iterable[str]:
+def _doubts(by_name: dict[str, Finding], needed: Collection[str]) -> Iterable[str]:
     if _is(by_name, course.NAME, "unknown"):
         # All else that is unknown then is so for this reason.
         yield from (f"{course.NAME}: {doubt}" for doubt in by_name[course.NAME].evidence["doubts"])
         return
-    for name in (course.NAME, recovery.NAME, traffic.NAME, stall.NAME, delivery.NAME):
+    for name in needed:
         if name not in by_name:
             yield f"{name}: not checked"
             continue

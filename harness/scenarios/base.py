@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 from clusters.cluster import Cluster, ServerInfo
 from clusters.member import Member
 from clusters.topology import Topology
+from harness.drivers.clients import parse_driver_options
 from harness.drivers.streams import StreamPlan
 from harness.drivers.writers import Document
 from harness.scenarios.parameters import FaultParameters, Parameters
@@ -27,6 +28,40 @@ class Load:
     documents: Sequence[Document]
     rate: float
     writers: int = 1
+
+
+def load_of(
+    parameters: Parameters,
+    cluster: Cluster,
+    namespace: str,
+    run: str,
+    documents: int,
+    *,
+    tags: Mapping[str, str] | None = None,
+    writers: int = 1,
+) -> Load:
+    """Streams on secondaries, those with these tags if any are given, and so many documents on each shard."""
+    return Load(
+        namespace=namespace,
+        streams=StreamPlan(
+            uri=cluster.uri,
+            namespace=namespace,
+            count=parameters.streams,
+            run=run,
+            read_preference="secondary",
+            tags=tags,
+            full_document=parameters.full_document,
+            driver_options=parse_driver_options(parameters.driver_option),
+            driver=parameters.driver,
+        ),
+        documents=[
+            Document(f"{shard.name}-k{number}", shard.name, {"_id": f"{shard.name}-k{number}", "region": region})
+            for region, shard in enumerate(cluster.topology.shards)
+            for number in range(documents)
+        ],
+        rate=parameters.rate,
+        writers=writers,
+    )
 
 
 class Scenario(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 
@@ -16,12 +16,9 @@ import faults
 from clusters.cluster import Cluster, ServerInfo
 from clusters.topology import Topology, sharded_cluster
 from faults.network import in_the_network
-from harness.drivers.clients import parse_driver_options
-from harness.drivers.streams import StreamPlan
-from harness.drivers.writers import Document
 from harness.measures import SOUND
 from harness.record import Record
-from harness.scenarios.base import Load
+from harness.scenarios.base import Load, load_of
 from harness.scenarios.parameters import Parameters, Seconds
 from harness.schedule import Planned, Wish, of_plain, plan
 
@@ -39,16 +36,7 @@ class ChaosParameters(Parameters):
     )
     beyond_majority: bool = Field(False, description="Break more of a set at once than it can do without.")
     replay: str | None = Field(None, description="The record of a run whose schedule is done again.")
-    streams: int = Field(8, ge=1, le=10_000, description="Change streams, each with a client of its own.")
     writers: int = Field(4, ge=1, le=DOCUMENTS_PER_SHARD, description="Writers, each with a client of its own.")
-    rate: float = Field(20.0, gt=0, le=10_000, description="Writes per second, over all writers.")
-    full_document: Literal["updateLookup", "default"] = Field(
-        "updateLookup", description="'default' asks for no post-image: then nothing is looked up."
-    )
-    driver_option: list[str] = Field(
-        default_factory=list,
-        description="NAME=VALUE for the streams' clients, e.g. socketTimeoutMS=3000 (may be repeated).",
-    )
 
     @property
     def wish(self) -> Wish:
@@ -59,7 +47,6 @@ class ChaosParameters(Parameters):
     def _consistent(self) -> ChaosParameters:
         for name in self.wish.faults:
             faults.by_name(name)
-        parse_driver_options(self.driver_option)
         if self.cluster is None and self.replay is None:
             plan(self.wish, sharded_cluster(self.shards, self.members))
         for one in self.expect:
@@ -100,27 +87,7 @@ class Chaos:
         return False
 
     def load(self, cluster: Cluster, namespace: str, run: str) -> Load:
-        parameters = self.parameters
-        return Load(
-            namespace=namespace,
-            streams=StreamPlan(
-                uri=cluster.uri,
-                namespace=namespace,
-                count=parameters.streams,
-                run=run,
-                read_preference="secondary",
-                full_document=parameters.full_document,
-                driver_options=parse_driver_options(parameters.driver_option),
-                driver=parameters.driver,
-            ),
-            documents=[
-                Document(f"{shard.name}-k{number}", shard.name, {"_id": f"{shard.name}-k{number}", "region": region})
-                for region, shard in enumerate(cluster.topology.shards)
-                for number in range(DOCUMENTS_PER_SHARD)
-            ],
-            rate=parameters.rate,
-            writers=parameters.writers,
-        )
+        return load_of(self.parameters, cluster, namespace, run, DOCUMENTS_PER_SHARD, writers=self.parameters.writers)
 
     def schedule(self, topology: Topology) -> Sequence[Planned]:
         if self.parameters.replay is not None:

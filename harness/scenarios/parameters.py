@@ -52,6 +52,15 @@ class Parameters(BaseModel):
     driver: Annotated[Driver, AfterValidator(check_driver)] = Field(
         "pymongo", description="Driver of streams and writer."
     )
+    streams: int = Field(8, ge=1, le=10_000, description="Change streams, each with a client of its own.")
+    rate: float = Field(20.0, gt=0, le=10_000, description="Writes per second, over all shards.")
+    full_document: Literal["updateLookup", "default"] = Field(
+        "updateLookup", description="'default' asks for no post-image: then nothing is looked up."
+    )
+    driver_option: list[str] = Field(
+        default_factory=list,
+        description="NAME=VALUE for the streams' clients, e.g. socketTimeoutMS=3000 (may be repeated).",
+    )
     traffic: bool = Field(True, description="Without traffic nothing is written at all: streams are quiet.")
     seed: int = Field(
         default_factory=lambda: secrets.randbelow(1 << 31), description="Seed of all random choices; else drawn."

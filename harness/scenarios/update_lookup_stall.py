@@ -21,9 +21,7 @@ from faults.network import in_the_network
 from faults.options import parse as parse_options
 from harness import nodes, stage
 from harness.drivers.clients import parse_driver_options
-from harness.drivers.streams import StreamPlan
-from harness.drivers.writers import Document
-from harness.scenarios.base import Load
+from harness.scenarios.base import Load, load_of
 from harness.scenarios.parameters import FaultParameters, Parameters
 from harness.schedule import Planned
 
@@ -53,20 +51,11 @@ class StallParameters(FaultParameters):
     """Options of `update-lookup-stall`."""
 
     target: str = Field("tag", description="'tag': move the tag from A to B and break B; or a node spec.")
-    streams: int = Field(8, ge=1, le=10_000, description="Change streams, each with a client of its own.")
-    rate: float = Field(20.0, gt=0, le=10_000, description="Writes per second, over all shards.")
-    full_document: Literal["updateLookup", "default"] = Field(
-        "updateLookup", description="'default' asks for no post-image: then nothing is looked up."
-    )
     pool: Literal["auto", "warm", "cold"] = Field(
         "auto",
         description="Idle connections towards the target when it breaks: 'warm' as the lookups left them, so that all "
         "hang; 'cold' dropped shortly before, so that some must dial and fail after 20 s (code 202); "
         "'auto' is cold where the hold outlasts those 20 s and the target does not answer dials.",
-    )
-    driver_option: list[str] = Field(
-        default_factory=list,
-        description="NAME=VALUE for the streams' clients, e.g. socketTimeoutMS=3000 (may be repeated).",
     )
 
     @model_validator(mode="after")
@@ -165,27 +154,8 @@ class UpdateLookupStall:
         return shards_look_up and looks_up and parameters.target != "tag"
 
     def load(self, cluster: Cluster, namespace: str, run: str) -> Load:
-        parameters = self.parameters
-        return Load(
-            namespace=namespace,
-            streams=StreamPlan(
-                uri=cluster.uri,
-                namespace=namespace,
-                count=parameters.streams,
-                run=run,
-                read_preference="secondary",
-                tags=PINNED if parameters.target == "tag" else None,
-                full_document=parameters.full_document,
-                driver_options=parse_driver_options(parameters.driver_option),
-                driver=parameters.driver,
-            ),
-            documents=[
-                Document(f"{shard.name}-k{number}", shard.name, {"_id": f"{shard.name}-k{number}", "region": region})
-                for region, shard in enumerate(cluster.topology.shards)
-                for number in range(DOCUMENTS_PER_SHARD)
-            ],
-            rate=parameters.rate,
-        )
+        tags = PINNED if self.parameters.target == "tag" else None
+        return load_of(self.parameters, cluster, namespace, run, DOCUMENTS_PER_SHARD, tags=tags)
 
     def schedule(self, topology: Topology) -> Sequence[Planned] | None:
         return None

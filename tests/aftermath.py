@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from harness import exits
 
 CLEAN_DEADLINE = 5.0
 """Seconds after a kill within which nothing of a run may be left."""
@@ -110,6 +112,21 @@ class Place:
         while (left := self.left()) and time.monotonic() < end:
             time.sleep(0.05)
         return left
+
+
+@contextmanager
+def kept_cluster(path: Path, name: str, *options: str, gone_within: float = CLEAN_DEADLINE) -> Iterator[Place]:
+    """A place with a cluster that outlives whoever breaks it, and is taken down afterwards without a trace."""
+    place = Place(path)
+    try:
+        up = place.run("up", "--name", name, *options)
+        assert up.returncode == exits.AS_EXPECTED, up.stderr
+        yield place
+        healed_after_a_kill(place, name)
+        assert place.run("down", name).returncode == exits.AS_EXPECTED
+        assert place.left_after(gone_within) == []
+    finally:
+        place.end()
 
 
 def healed_after_a_kill(place: Place, name: str, deadline: float = 60.0) -> None:

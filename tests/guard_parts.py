@@ -9,9 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from clusters.guard import TOKEN_VARIABLE, Process, identify, state
+from clusters.guard import TOKEN_VARIABLE, Process, identify, ledger_directory, state
 
 ROOT = Path(__file__).parents[1]
 
@@ -64,3 +65,114 @@ def stopped(child: subprocess.Popen[bytes]) -> Process:
     os.kill(child.pid, signal.SIGSTOP)
     until(lambda: state(process) == "T", what="the stop")
     return process
+
+
+CLEAN_UP = 5.0
+"""Seconds after its owner's death within which nothing may be left."""
+
+OWNER = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+from clusters.guard import *
+
+mode, name, data = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+ledger = Ledger.create(ledger_directory(name))
+guardian = Guardian.start(ledger)
+print("watched", guardian.pid, flush=True)
+for number in range(20):
+    path, token = new_path(data, "data-"), new_token()
+    _, record = ledger.open_many([Opening(RemoveDirectory(str(path))), Opening(KillProcess(token=token))])
+    make_directory(path)
+    (path / "journal").mkdir()
+    (path / "journal" / "file").write_text("x" * 10_000)
+    child = subprocess.Popen(
+        ["sleep", "60"], env={**os.environ, TOKEN_VARIABLE: token}, start_new_session=True, cwd=path / "journal"
+    )
+    if mode == "lost spawn":
+        os.kill(os.getpid(), signal.SIGKILL)
+    process = identify(child.pid)
+    ledger.update(record, KillProcess(process, token))
+    if number % 2:
+        fault = ledger.open(SignalProcess(process, signal.SIGCONT), "fault", "freeze")
+        os.kill(child.pid, signal.SIGSTOP)
+        if number % 4 == 1:
+            os.kill(child.pid, signal.SIGCONT)
+            ledger.close(fault)
+    if mode == "few" and number == 3:
+        break
+if mode == "kept":
+    ledger.keep()
+print("up", flush=True)
+if mode == "error":
+    raise SystemExit("a bug")
+time.sleep(60)
+"""
+
+
+@dataclass
+class Owner:
+    """A child that opens records and spawns as fast as it can, and what can be seen of it from outside."""
+
+    child: subprocess.Popen[str]
+    mark: str
+    data: Path
+    ledger: Path
+
+    def wait_for(self, word: str) -> list[str]:
+        assert self.child.stdout is not None
+        for line in self.child.stdout:
+            if line.startswith(word):
+                return line.split()
+        raise AssertionError(f"the owner ended before it said {word!r}")
+
+    def processes(self) -> list[int]:
+        """Every process that descends from it, guardian included, that is not gone."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if self.mark.encode() in (entry / "environ").read_bytes().split(b"\0") and state(
+                        identify(int(entry.name))
+                    ):
+                        found.append(int(entry.name))
+        return found
+
+    def remains(self) -> list[object]:
+        return [*self.processes(), *self.data.iterdir(), *([self.ledger] if self.ledger.exists() else [])]
+
+    def has_no_processes(self) -> None:
+        until(lambda: not self.processes(), CLEAN_UP, "the end of all processes")
+
+    def leaves_nothing(self) -> None:
+        begin = time.monotonic()
+        while remains := self.remains():
+            assert time.monotonic() - begin < CLEAN_UP, f"left after {CLEAN_UP:g} s: {remains}\n{self.log()}"
+            time.sleep(0.02)
+
+    def log(self) -> str:
+        try:
+            return (self.ledger / "guardian.log").read_text()
+        except OSError:
+            return ""
+
+
+@contextlib.contextmanager
+def owner(tmp_path: Path, mode: str = "few", name: str = "one") -> Iterator[Owner]:
+    data = tmp_path / f"data-{name}"
+    data.mkdir()
+    mark = f"GUARD_TEST={data}"
+    os.environ["GUARD_TEST"] = str(data)
+    try:
+        with python(OWNER, mode, name, data) as child:
+            del os.environ["GUARD_TEST"]
+            one = Owner(child, mark, data, ledger_directory(name))
+            try:
+                yield one
+            finally:
+                child.kill()
+                child.wait()
+                for pid in one.processes():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+    finally:
+        os.environ.pop("GUARD_TEST", None)

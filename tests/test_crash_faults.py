@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from aftermath import Place, healed_after_a_kill, kill_with_guardian, wait_for
+from aftermath import Place, healed_after_a_kill, kept_cluster, kill_with_guardian, wait_for
 from harness import exits
 
 pytestmark = pytest.mark.live
@@ -78,15 +78,8 @@ def healed(host: str) -> list[str]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """With a replica set that outlives whoever breaks it."""
-    one = Place(tmp_path_factory.mktemp("crash"))
-    try:
-        up = one.run("up", "--name", "mine", "--replica-set", "--members", "3")
-        assert up.returncode == exits.AS_EXPECTED, up.stderr
+    with kept_cluster(tmp_path_factory.mktemp("crash"), "mine", "--replica-set", "--members", "3") as one:
         yield one
-        assert one.run("down", "mine").returncode == exits.AS_EXPECTED
-        assert one.left_after() == []
-    finally:
-        one.end()
 
 
 def broken(place: Place, how: str) -> tuple[subprocess.Popen[str], str, int]:

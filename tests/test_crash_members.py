@@ -13,7 +13,7 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
-from aftermath import Place, healed_after_a_kill, kill_with_guardian, wait_for
+from aftermath import Place, healed_after_a_kill, kept_cluster, kill_with_guardian, wait_for
 from clusters import kept
 from faults.cgroup import NoCgroup, place_for
 from harness import exits
@@ -120,15 +120,10 @@ def whole_after(place: Place, before: list[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """With a replica set that outlives whoever breaks it."""
-    one = Place(tmp_path_factory.mktemp("crash"))
-    try:
-        up = one.run("up", "--name", "mine", "--replica-set", "--members", "3", "--heartbeat-ms", "200")
-        assert up.returncode == exits.AS_EXPECTED, up.stderr
+    with kept_cluster(
+        tmp_path_factory.mktemp("crash"), "mine", "--replica-set", "--members", "3", "--heartbeat-ms", "200"
+    ) as one:
         yield one
-        assert one.run("down", "mine").returncode == exits.AS_EXPECTED
-        assert one.left_after() == []
-    finally:
-        one.end()
 
 
 def broken(place: Place, form: str, hold: str = "held", delay: float = 0.0) -> tuple[subprocess.Popen[str], int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aftermath import Place, healed_after_a_kill, kill_with_guardian, wait_for
+from aftermath import Place, kept_cluster, kill_with_guardian, wait_for
 from clusters.wire.proxy.client import ProxyControl
 from harness import exits
 
@@ -23,16 +23,8 @@ FORMS = ("latency", "bandwidth", "blackhole", "swallow", "half-open", "cut", "re
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    one = Place(tmp_path_factory.mktemp("network"))
-    try:
-        done = one.run("up", "--name", "set", "--replica-set", "--proxied")
-        assert done.returncode == exits.AS_EXPECTED, done.stderr
+    with kept_cluster(tmp_path_factory.mktemp("network"), "set", "--replica-set", "--proxied", gone_within=1.0) as one:
         yield one
-        healed_after_a_kill(one, "set")
-        assert one.run("down", "set").returncode == exits.AS_EXPECTED
-        assert one.left_after(1.0) == []
-    finally:
-        one.end()
 
 
 def rules(place: Place) -> list[dict[str, Any]]:

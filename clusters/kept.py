@@ -176,10 +176,11 @@ def running(record: ClusterRecord) -> dict[str, str]:
     return words
 
 
-def hold(name: str) -> Ledger:
+def hold(name: str, *, damaged: bool = False) -> Ledger:
     """The ledger of a kept cluster, held: nobody else breaks the cluster or takes it down until it is released.
 
-    Raises Refused where somebody else holds it, or where a run that was killed has not been healed yet.
+    Raises Refused where somebody else holds it, where a run that was killed has not been healed yet, or where not all
+    of the ledger can be read, unless it may be `damaged`.
     """
     if name not in names():
         read(name)
@@ -189,6 +190,9 @@ def hold(name: str) -> Ledger:
         raise Refused(f"cluster {name!r} is in use by a run or being taken down: wait for that, or end it") from None
     except LedgerError as error:
         raise Refused(str(error)) from None
+    if ledger.damage and not damaged:
+        ledger.release()
+        raise Refused(f"what is open on cluster {name!r} is not known: {ledger.damage[0]}: mongofault down {name}")
     found = survey()
     for other in [*found.held, *found.abandoned]:
         if other.on is not None and other.on.get("ledger") == str(ledger.directory) and other.open_records():
@@ -203,7 +207,7 @@ async def down(name: str) -> None:
         raise Refused(
             f"cluster {name!r} was adopted and is not ours to remove: mongofault release {name} lets go of it"
         )
-    await take_down(hold(name), None)
+    await take_down(hold(name, damaged=True), None)
 
 
 def default_name() -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import crash_matrix
 from clusters import local
 from clusters.local import OwnCluster
 from clusters.topology import Settings, sharded_cluster, single_replica_set
@@ -55,3 +56,10 @@ async def nimble() -> AsyncIterator[OwnCluster]:
         yield cluster
     finally:
         await cluster.down()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[crash_matrix.Site]:
+    """A kept cluster with proxies on which harnesses are killed; taken down without a trace."""
+    with crash_matrix.site(tmp_path_factory.mktemp("crash")) as one:
+        yield one

@@ -1,9 +1,8 @@
-"""Faults inside a server, their harness killed with -9: the guardian switches them off, or `heal` where it died too."""
+"""Faults inside a server, their harness killed with -9: see `crash_matrix`; and runs on a kept cluster, killed."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,45 +11,34 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from aftermath import Place, healed_after_a_kill, kept_cluster, kill_with_guardian, wait_for
+import crash_matrix
+import faults
+from aftermath import Place, healed_after_a_kill, wait_for
+from crash_matrix import Site, cell, cells
 from harness import exits
 
 pytestmark = pytest.mark.live
 
-FORMS = ("rsSyncApplyStop", "stopReplProducer", "fsyncLock", "waitAfterCommandFinishesExecution")
+QUICK = (
+    ("pause-replication how=fsyncLock", "hold", "guardian"),
+    ("hang-after-command", "hold", "heal"),
+    ("fail-command commands=find errorCode=8", "inject", "next command"),
+)
 RUNS = {
     "fsyncLock": ("--fault", "pause-replication", "--fault-option", "how=fsyncLock"),
-    "rsSyncApplyStop": ("--fault", "pause-replication"),
-    "stopReplProducer": ("--fault", "pause-replication", "--fault-option", "how=stopReplProducer"),
     "waitAfterCommandFinishesExecution": ("--fault", "hang-after-command"),
 }
 HEALED = 20.0
 """Seconds until all is off; a second or two on a machine of one's own."""
 
-SCRIPT = """
-import asyncio, sys
-import faults
-from clusters import kept, local
-from clusters.cluster import of_set, primary_of
-from faults.base import Injection, Site
-from faults.options import parse
 
-async def main(how):
-    held = kept.hold("mine")
-    cluster = kept.load("mine")
-    ledger, guardian = local.open_ledger("breaks-mine", on=held)
-    primary = await primary_of(cluster, "rs0")
-    target = next(one for one in of_set(cluster, "rs0") if one is not primary)
-    name = "hang-after-command" if how.startswith("wait") else "pause-replication"
-    kind = faults.by_name(name)
-    options = parse(name, kind.options, [] if how.startswith("wait") else ["how=" + how])
-    fault = kind(Site(cluster, target, "injured.things"), options)
-    await Injection(fault, ledger, guarded=guardian.alive).inject()
-    print("broken", target.host, guardian.pid, flush=True)
-    await asyncio.sleep(600)
+@pytest.mark.parametrize(("form", "moment", "healer"), cells(crash_matrix.IN_SERVER, quick=QUICK))
+def test_nothing_is_left(site: Site, form: str, moment: str, healer: str) -> None:
+    cell(site, form, moment, healer)
 
-asyncio.run(main(HOW))
-"""
+
+def test_every_fault_there_is_is_in_the_matrix() -> None:
+    assert {form.split()[0] for form in crash_matrix.FORMS} == set(faults.names())
 
 
 def on(host: str) -> list[str]:
@@ -60,11 +48,11 @@ def on(host: str) -> list[str]:
     )
     with client:
         found = ["fsyncLock"] if client.admin.command("currentOp").get("fsyncLock") else []
-        for name in FORMS:
-            if name != "fsyncLock":
-                state = client.admin.command({"getParameter": 1, f"failpoint.{name}": 1})[f"failpoint.{name}"]
-                found += [name] if state["mode"] else []
-    return found
+        parameters = client.admin.command({"getParameter": "*"})
+        prefix = "failpoint."
+        return found + [
+            name.removeprefix(prefix) for name, value in parameters.items() if name.startswith(prefix) and value["mode"]
+        ]
 
 
 def healed(host: str) -> list[str]:
@@ -75,101 +63,48 @@ def healed(host: str) -> list[str]:
     return left
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """With a replica set that outlives whoever breaks it."""
-    with kept_cluster(tmp_path_factory.mktemp("crash"), "mine", "--replica-set", "--members", "3") as one:
-        yield one
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Place]:
+    """With a kept sharded cluster, taken down afterwards without a trace."""
+    place = Place(tmp_path)
+    try:
+        assert place.run("up", "--name", "sharded").returncode == exits.AS_EXPECTED
+        yield place
+        healed_after_a_kill(place, "sharded")
+        assert place.run("down", "sharded").returncode == exits.AS_EXPECTED
+        assert place.left_after() == []
+    finally:
+        place.end()
 
 
-def broken(place: Place, how: str) -> tuple[subprocess.Popen[str], str, int]:
-    """A process that has put the fault on and holds it; the member's host, the guardian's pid."""
-    process = place.python(SCRIPT.replace("HOW", repr(how)))
-    _, host, guardian = wait_for(["broken"], process, 60)[-1].split()
-    assert on(host) == [how]
-    return process, host, int(guardian)
+def members(place: Place) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(place.run("status", "sharded", "--json").stdout)["members"]
+    return found
 
 
-def ended(pid: int) -> bool:
-    return not Path(f"/proc/{pid}").exists()
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        pytest.param("rsSyncApplyStop", marks=pytest.mark.slow),
-        pytest.param("stopReplProducer", marks=pytest.mark.slow),
-        "fsyncLock",
-        "waitAfterCommandFinishesExecution",
-    ],
-)
-def test_killed_while_it_is_held_a_fault_inside_a_server_is_switched_off(place: Place, how: str) -> None:
-    process, host, guardian = broken(place, how)
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [*RUNS])
+def test_a_kept_cluster_has_no_fault_left_after_a_killed_run_on_it(kept: Place, how: str) -> None:
+    options = ("--streams", "2", "--hold", "60s", "--cluster", "sharded", *RUNS[how])
+    process = kept.start("run", "update-lookup-stall", *options)
+    wait_for(["phase hold"], process, 90)
+    hosts = {one["host"] for one in members(kept)}
+    assert [found for host in hosts for found in on(host)] == [how]
     process.kill()
     process.communicate()
+    assert [left for host in hosts for left in healed(host)] == []
+
+
+@pytest.mark.slow
+def test_a_member_that_a_killed_run_had_killed_is_started_again_on_a_kept_cluster(kept: Place) -> None:
+    options = ("--streams", "2", "--hold", "4s", "--cluster", "sharded", "--release", "kill-member")
+    process = kept.start("run", "update-lookup-stall", *options)
+    wait_for(["member killed"], process, 120)
+    process.kill()
+    process.communicate()
+    end = time.monotonic() + 2 * HEALED
+    while any(one["process"] != "running" for one in members(kept)) and time.monotonic() < end:
+        time.sleep(0.2)
+    assert {one["process"] for one in members(kept)} == {"running"}
+    (host,) = [one["host"] for one in members(kept) if one["name"] == "shard0-2"]
     assert healed(host) == []
-    end = time.monotonic() + HEALED
-    while not ended(guardian) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert "nothing to heal" in place.run("heal").stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", FORMS)
-def test_with_the_guardian_killed_as_well_heal_by_hand_switches_it_off(place: Place, how: str) -> None:
-    process, host, guardian = broken(place, how)
-    kill_with_guardian(process, guardian)
-    assert on(host) == [how]
-    done = place.run("heal")
-    assert done.returncode == exits.AS_EXPECTED, done.stdout + done.stderr
-    assert ("fsyncUnlock" if how == "fsyncLock" else f"fail point {how} off") in done.stdout
-    assert on(host) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["fsyncLock", "waitAfterCommandFinishesExecution"])
-def test_a_kept_cluster_has_no_fault_left_after_a_killed_run_on_it(tmp_path: Path, how: str) -> None:
-    place = Place(tmp_path)
-    try:
-        assert place.run("up", "--name", "sharded").returncode == exits.AS_EXPECTED
-        options = ("--streams", "2", "--hold", "60s", "--cluster", "sharded", *RUNS[how])
-        process = place.start("run", "update-lookup-stall", *options)
-        wait_for(["phase hold"], process, 90)
-        hosts = {one["host"] for one in _members(place)}
-        assert [found for host in hosts for found in on(host)] == [how]
-        process.kill()
-        process.communicate()
-        assert [left for host in hosts for left in healed(host)] == []
-        healed_after_a_kill(place, "sharded")
-        assert place.run("down", "sharded").returncode == exits.AS_EXPECTED
-        assert place.left_after() == []
-    finally:
-        place.end()
-
-
-@pytest.mark.slow
-def test_a_member_that_a_killed_run_had_killed_is_started_again_on_a_kept_cluster(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    try:
-        assert place.run("up", "--name", "sharded").returncode == exits.AS_EXPECTED
-        options = ("--streams", "2", "--hold", "4s", "--cluster", "sharded", "--release", "kill-member")
-        process = place.start("run", "update-lookup-stall", *options)
-        wait_for(["member killed"], process, 120)
-        process.kill()
-        process.communicate()
-        end = time.monotonic() + 2 * HEALED
-        while any(one["process"] != "running" for one in _members(place)) and time.monotonic() < end:
-            time.sleep(0.2)
-        assert {one["process"] for one in _members(place)} == {"running"}
-        (host,) = [one["host"] for one in _members(place) if one["name"] == "shard0-2"]
-        assert healed(host) == []
-        healed_after_a_kill(place, "sharded")
-        assert place.run("down", "sharded").returncode == exits.AS_EXPECTED
-        assert place.left_after() == []
-    finally:
-        place.end()
-
-
-def _members(place: Place) -> list[dict[str, Any]]:
-    members: list[dict[str, Any]] = json.loads(place.run("status", "sharded", "--json").stdout)["members"]
-    return members

@@ -48,6 +48,8 @@ class Survey:
     kept: list[Ledger] = field(default_factory=list)
     abandoned: list[Ledger] = field(default_factory=list)
     broken: list[LedgerError] = field(default_factory=list)
+    damaged: list[Ledger] = field(default_factory=list)
+    """Those without an owner in which lines cannot be read; they are among the others too."""
 
 
 def survey(root: Path | None = None) -> Survey:
@@ -71,6 +73,8 @@ def survey(root: Path | None = None) -> Survey:
             found.held.append(ledger)
         if ledger.lifetime == "kept":
             found.kept.append(ledger)
+        if not held and ledger.damage:
+            found.damaged.append(ledger)
         if not held and _left_behind(ledger):
             found.abandoned.append(ledger)
     return found

@@ -195,9 +195,9 @@ def watch(directory: Path) -> int:
         return 1
     for record in report.done:
         _log(f"undone: {record}")
-    for failure in report.failed:
+    for failure in [*report.failed, *ledger.damage]:
         _log(f"not undone: {failure}")
-    return 1 if report.failed else 0
+    return 1 if report.failed or ledger.damage else 0
 
 
 def _say_ready() -> None:

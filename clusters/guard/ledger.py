@@ -64,6 +64,21 @@ class Ledger:
         """Whether a process was ever to be killed by it."""
         return self._state.had_processes
 
+    @property
+    def damage(self) -> list[str]:
+        """Sentences on its lines that nobody can read; the others hold."""
+        return list(self._state.damage)
+
+    @property
+    def torn(self) -> str | None:
+        """A sentence where its last line is cut off."""
+        if not self._state.torn:
+            return None
+        return (
+            f"{self.directory / RECORDS}: the last line is cut off after {self._state.torn} bytes, as its writer was "
+            "killed before it did what stands there; all lines before it count"
+        )
+
     def open_records(self) -> list[Record]:
         """What is still to be undone, oldest first."""
         with self._mutex:

@@ -52,6 +52,10 @@ class State:
     had_processes: bool = False
     whole: int = 0
     """Bytes up to the end of the last whole line."""
+    torn: int = 0
+    """Bytes behind it: its writer was killed in the middle of a line."""
+    damage: list[str] = field(default_factory=list)
+    """Sentences on lines that nobody can read. What they said is not known; all others hold."""
 
     def apply(self, line: dict[str, Any]) -> None:
         """Take one line in. Raises ValueError or KeyError for a line that cannot follow."""
@@ -73,10 +77,11 @@ class State:
 
 
 def replay(raw: bytes, source: object = "ledger") -> State:
-    """The state that the lines lead to; a torn last line (its writer was killed) does not count. LedgerError."""
+    """The state that the lines lead to. A torn last line and lines that cannot be read do not count, so that what the
+    others say can be healed. Raises LedgerError where the first line is not that of a ledger.
+    """
     state: State | None = None
-    whole = 0
-    *lines, _torn = raw.split(b"\n")
+    *lines, torn = raw.split(b"\n")
     for number, line in enumerate(lines, 1):
         try:
             fields = json.loads(line)
@@ -87,9 +92,12 @@ def replay(raw: bytes, source: object = "ledger") -> State:
             else:
                 state.apply(fields)
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise LedgerError(f"{source}:{number}: expected a line of a ledger, found {line[:60]!r}") from None
-        whole += len(line) + 1
+            problem = f"{source}:{number}: expected a line of a ledger, found {line[:60]!r}"
+            if state is None:
+                raise LedgerError(problem) from None
+            state.damage.append(problem)
     if state is None:
         raise LedgerError(f"{source}: expected a ledger, found no whole line")
-    state.whole = whole
+    state.torn = len(torn)
+    state.whole = len(raw) - state.torn
     return state

@@ -33,19 +33,23 @@ def list_(json: bool = Json) -> None:
 
 def heal_left_behind() -> None:
     """Heal it before something new is broken, and say so. What cannot be healed is left to `heal`, which says why."""
-    done, failed = _healed()
+    done, failed, _noted = _healed()
     if done:
         complain(f"left behind by a killed run and undone: {'; '.join(done)}")
     if failed:
         complain(f"left behind by a killed run and NOT undone, see 'mongofault heal': {'; '.join(failed)}")
 
 
-def _healed() -> tuple[list[str], list[str]]:
-    """What was undone, and what was not."""
+def _healed() -> tuple[list[str], list[str], list[str]]:
+    """What was undone, what was not, and what there is to be said besides."""
     guard.sweep()
     found = guard.survey()
     done: list[str] = []
     failed = [str(error) for error in found.broken]
+    failed += [
+        f"{ledger.name}: what this line says is not known: {one}" for ledger in found.damaged for one in ledger.damage
+    ]
+    noted = [ledger.torn for ledger in found.abandoned if ledger.torn is not None]
     for ledger in found.abandoned:
         try:
             asyncio.run(adopted.let_in(ledger))
@@ -57,15 +61,17 @@ def _healed() -> tuple[list[str], list[str]]:
             continue  # its guardian was faster, and is at it
         done += [f"{ledger.name}: {record}" for record in report.done]
         failed += [f"{ledger.name}: {failure}" for failure in report.failed]
-    return done, failed
+    return done, failed, noted
 
 
 def heal(json: bool = Json) -> None:
     """Undo what killed runs left behind."""
-    done, failed = _healed()
+    done, failed, noted = _healed()
     if json:
-        as_json({"healed": done, "failed": failed})
+        as_json({"healed": done, "failed": failed, "noted": noted})
     else:
+        for line in noted:
+            say(line)
         for line in done:
             say(f"undone: {line}")
         for line in failed:

@@ -1,6 +1,6 @@
 """What a scenario is: a question, its parameters, what is set up, loaded, broken and expected.
 
-A scenario says what; the order of things, the healing and the judging are `harness.run`'s.
+A scenario says what; the order of things, the healing and the judging are `harness.run`'s and that of its ways.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clusters.topology import Topology
 from harness.drivers.clients import parse_driver_options
 from harness.drivers.streams import StreamPlan
 from harness.drivers.writers import Document
-from harness.scenarios.parameters import FaultParameters, Parameters
+from harness.scenarios.parameters import FaultParameters, Parameters, StreamParameters
 from harness.schedule import Planned
 
 
@@ -31,7 +31,7 @@ class Load:
 
 
 def load_of(
-    parameters: Parameters,
+    parameters: StreamParameters,
     cluster: Cluster,
     namespace: str,
     run: str,
@@ -88,6 +88,13 @@ class Scenario(Protocol):
     def expected(self, server: ServerInfo) -> frozenset[str]:
         """The acceptable outcomes on such a server."""
 
+
+class StreamScenario(Scenario, Protocol):
+    """A question about change streams, asked while writers write and something is broken."""
+
+    @property
+    def parameters(self) -> StreamParameters: ...
+
     def tags(self, cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
         """Tags that members (by name) must bear before the streams are opened."""
 
@@ -103,7 +110,7 @@ class Scenario(Protocol):
         """The faults to inject, where there may be several; None: the one of `OneFault`."""
 
 
-class OneFault(Scenario, Protocol):
+class OneFault(StreamScenario, Protocol):
     """A question about one fault, held for a while."""
 
     @property

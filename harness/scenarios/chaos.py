@@ -19,13 +19,13 @@ from faults.network import in_the_network
 from harness.measures import SOUND
 from harness.record import Record
 from harness.scenarios.base import Load, load_of
-from harness.scenarios.parameters import Parameters, Seconds
+from harness.scenarios.parameters import Parameters, Seconds, StreamParameters
 from harness.schedule import Planned, Wish, of_plain, plan
 
 DOCUMENTS_PER_SHARD = 8
 
 
-class ChaosParameters(Parameters):
+class ChaosParameters(StreamParameters):
     """Options of `chaos`."""
 
     duration: Seconds = Field(120.0, gt=0, le=86_400, description="How long faults come.")

@@ -48,20 +48,13 @@ class Parameters(BaseModel):
         le=50,
         description="Shards of the run's own cluster [default: 2; 1 where a shard has more than seven members].",
     )
-    threshold: Seconds = Field(3.0, ge=0.5, le=600, description="A stream owing events for longer is silent.")
     driver: Annotated[Driver, AfterValidator(check_driver)] = Field(
-        "pymongo", description="Driver of streams and writer."
-    )
-    streams: int = Field(8, ge=1, le=10_000, description="Change streams, each with a client of its own.")
-    rate: float = Field(20.0, gt=0, le=10_000, description="Writes per second, over all shards.")
-    full_document: Literal["updateLookup", "default"] = Field(
-        "updateLookup", description="'default' asks for no post-image: then nothing is looked up."
+        "pymongo", description="Driver of all clients of the load."
     )
     driver_option: list[str] = Field(
         default_factory=list,
-        description="NAME=VALUE for the streams' clients, e.g. socketTimeoutMS=3000 (may be repeated).",
+        description="NAME=VALUE for the clients of streams or consumers, e.g. socketTimeoutMS=3000 (may be repeated).",
     )
-    traffic: bool = Field(True, description="Without traffic nothing is written at all: streams are quiet.")
     seed: int = Field(
         default_factory=lambda: secrets.randbelow(1 << 31), description="Seed of all random choices; else drawn."
     )
@@ -70,7 +63,19 @@ class Parameters(BaseModel):
     )
 
 
-class FaultParameters(Parameters):
+class StreamParameters(Parameters):
+    """What a scenario with change streams takes."""
+
+    threshold: Seconds = Field(3.0, ge=0.5, le=600, description="A stream owing events for longer is silent.")
+    streams: int = Field(8, ge=1, le=10_000, description="Change streams, each with a client of its own.")
+    rate: float = Field(20.0, gt=0, le=10_000, description="Writes per second, over all shards.")
+    full_document: Literal["updateLookup", "default"] = Field(
+        "updateLookup", description="'default' asks for no post-image: then nothing is looked up."
+    )
+    traffic: bool = Field(True, description="Without traffic nothing is written at all: streams are quiet.")
+
+
+class FaultParameters(StreamParameters):
     """What a scenario takes that holds one fault."""
 
     fault: str = Field("freeze", description="Fault to inject; 'none' for a run without one.")

@@ -2,7 +2,7 @@
 
 cluster = await mongofault.bring_up(mongofault.sharded_cluster(2, 3), "mine")
 try:
-    async with cluster.client() as client: ...
+    async with cluster.client() as client, mongofault.injected(cluster, "freeze", "shard0/secondary"): ...
 finally:
     await cluster.down()
 """
@@ -16,7 +16,10 @@ from clusters.topology import MemberSpec, SetSpec, Settings, Topology, sharded_c
 from faults import Evidence, Fault, Site, Unproven
 from faults import by_name as fault
 from harness.checkers import Finding, run_checkers
+from harness.ground import Ground
 from harness.history import Event, read
+from harness.injected import hold, injected
+from harness.stage import recovered
 from harness.verdict import Verdict, check_history
 
 __version__ = version("mongofault")
@@ -27,6 +30,7 @@ __all__ = [
     "Evidence",
     "Fault",
     "Finding",
+    "Ground",
     "LocalCluster",
     "MemberDied",
     "MemberSpec",
@@ -41,8 +45,11 @@ __all__ = [
     "bring_up",
     "check_history",
     "fault",
+    "hold",
+    "injected",
     "load_cluster",
     "read",
+    "recovered",
     "run_checkers",
     "sharded_cluster",
     "single_replica_set",

@@ -6,7 +6,6 @@ No load, no history, no verdict on the cluster: whoever asks for it looks at the
 from __future__ import annotations
 
 import asyncio
-import random
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -18,11 +17,11 @@ import faults
 from clusters.errors import ClusterError
 from clusters.uri import Uri
 from faults.base import Injection, Unproven
-from faults.nodespec import resolve
 from faults.options import parse as parse_options
-from harness import nodes, stage
+from harness import stage
 from harness.ground import Ground, held_ground
-from harness.holding import aim, held
+from harness.holding import held
+from harness.injected import aimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +78,15 @@ async def strike(where: str | Uri, wish: Wish, say: Callable[[str], None]) -> Ou
     kind = faults.by_name(wish.fault)
     parse_options(kind.name, kind.options, wish.options)  # refused before anything is looked at
     async with held_ground(where, f"fault-{secrets.token_hex(3)}") as ground:
-        aimed = await _aimed(ground, wish)
-        outcome = Outcome(wish, [Blow(one.fault.target.name) for one in aimed])
-        course = _Course(wish, aimed, outcome, say)
+        injections = await aimed(ground, wish.fault, wish.on, wish.options, wish.namespace, wish.seed)
+        outcome = Outcome(wish, [Blow(one.fault.target.name) for one in injections])
+        course = _Course(wish, injections, outcome, say)
         try:
             await course.broken()
         finally:
             await asyncio.shield(asyncio.create_task(course.healed()))
         await course.recovered(ground)
         return outcome
-
-
-async def _aimed(ground: Ground, wish: Wish) -> list[Injection]:
-    """The fault for each target. Raises Refused where one of them cannot bear it: then none is broken."""
-    names = resolve(wish.on, await nodes.as_they_are(ground.cluster), random.Random(wish.seed))
-    targets = [nodes.node(ground.cluster, name) for name in names]
-    return [await aim(ground, target, wish.fault, wish.options, wish.namespace) for target in targets]
 
 
 class _Course:

@@ -11,11 +11,12 @@ import os
 import re
 import ssl
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from pymongo.common import URI_OPTIONS_VALIDATOR_MAP
 from pymongo.errors import PyMongoError
 from pymongo.uri_parser import parse_uri
 
@@ -31,6 +32,10 @@ NAME_SERVICE_DEADLINE: Final = 10.0
 _PASSWORD = re.compile(r"(?s)(mongodb(?:\+srv)?://[^:@]*):.*@")
 _OPTION = re.compile(r"(?i)\b(\w*(?:password|properties|secret|token)\w*)=[^&]*")
 """Of drivers' options that hold secrets: tlsCertificateKeyFilePassword, authMechanismProperties, proxyPassword."""
+SHAPE: Final = (
+    "the URI cannot be used: expected mongodb://[USER:PASSWORD@]HOST[:PORT][,...]/[?OPTION=VALUE&...] "
+    "with special characters in user and password written as %XX"
+)
 HOW_ELSE: Final = f"put the URI into {VARIABLE}, or into a file of yours for --uri-file"
 
 
@@ -101,10 +106,37 @@ def _what_is_wrong(text: str) -> str:
                 return (
                     f"the URI cannot be used: the driver does not accept option {one.partition('=')[0]}, or its value"
                 )
-    return (
-        "the URI cannot be used: expected mongodb://[USER:PASSWORD@]HOST[:PORT][,...]/[?OPTION=VALUE&...] "
-        "with special characters in user and password written as %XX"
-    )
+    return SHAPE
+
+
+def driver_options(text: str, wanted: Collection[str]) -> dict[str, Any]:
+    """Those of the `wanted` options that a URI sets, or a piece of one (`socketTimeoutMS=3000&w=1`), under their names.
+
+    Values are the driver's: times in seconds. Nothing else is read, looked up or opened, no password and no file; an
+    option that the driver does not know is refused, as it might be one of these misspelt. Raises Refused.
+    """
+    text = text.strip()
+    scheme, found, rest = text.partition("://")
+    if found and f"{scheme}://" not in ("mongodb://", SRV):
+        raise Refused(SHAPE)
+    options = rest.partition("?")[2] if found else text.removeprefix("?")
+    # What is before an '@' could be part of a password.
+    if "@" in options:
+        raise Refused(SHAPE)
+    names = {name.lower(): name for name in wanted}
+    values: dict[str, Any] = {}
+    for one in filter(None, options.split("&")):
+        name = one.partition("=")[0]
+        if not name.isidentifier():
+            raise Refused(SHAPE)
+        if name.lower() not in URI_OPTIONS_VALIDATOR_MAP:
+            raise Refused(f"the driver knows no option {name}: leave it out, or spell it as in a URI (NAME=VALUE&...)")
+        if name.lower() in names:
+            parsed = _parsed(f"mongodb://localhost/?{one}")
+            if parsed is None:
+                raise Refused(f"the driver does not accept option {name}, or its value")
+            values[names[name.lower()]] = next(iter(parsed["options"].values()), None)
+    return values
 
 
 def given(argument: str | None, file: Path | None) -> Uri | None:

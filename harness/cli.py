@@ -13,7 +13,7 @@ import typer
 from clusters.errors import ClusterError, Refused
 from clusters.guard import LedgerError
 from harness import exits
-from harness.commands import attached, chaos, clusters, faults, runs, tools
+from harness.commands import attached, chaos, clusters, faults, predict, runs, tools
 from harness.history import HistoryError
 from harness.interrupts import Interrupted, handled
 from harness.output import complain, say
@@ -53,6 +53,7 @@ app.command("check")(runs.check)
 app.command("list")(tools.list_)
 app.command("faults")(faults.list_faults)
 app.command("fault")(faults.fault)
+app.command("predict")(predict.predict)
 app.command("up")(clusters.up)
 app.command("status")(clusters.status)
 app.command("exec", context_settings={"allow_interspersed_args": False})(clusters.exec_)

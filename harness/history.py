@@ -54,6 +54,9 @@ schedule         faults [{number, at, hold, fault, on, options}]: what a chaos r
 census           documents [[key, seq]]: the collection at the end, read from the majority
 cluster          what, fields free: e.g. tags moved, member up, primary changed
 traffic          fields free: totals at the end of a phase
+predicted        executions, sends, copies: of one record, at most, sends null where time bounds them and no count;
+                 give_up (seconds, null: never); rules [{name, rule, why, ground}] that do not hold,
+                 warnings [{name, text, ground}]
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Measures that the watchers of a run and the checkers of its record share: what one calls hung, so does the other.
+"""Measures that rooms share: what one calls hung, so does the other, and a duration is written in one way everywhere.
 
 Numbers alone; it imports nothing of the project.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 NS: Final = 1_000_000_000
@@ -23,6 +24,27 @@ OVERDUE: Final = 1.0
 def overdue(seconds: float, max_time_ms: int | None) -> float:
     """Seconds that a getMore has run past its maxTimeMS, negative before it."""
     return seconds - (max_time_ms or DEFAULT_AWAIT_MS) / 1000
+
+
+_DURATION: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m)?")
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
+
+
+def seconds(text: str) -> float:
+    """`12s`, `250ms`, `2m` or a plain number of seconds. Raises ValueError."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("expected a duration such as 12s, 500ms or 2m")
+    return float(match["number"]) * _UNITS[match["unit"]]
+
+
+def duration(number: float) -> str:
+    """Seconds for people, exact to the millisecond: `30 s`, `0.7 s`, `120000 s`."""
+    return f"{number:.3f}".rstrip("0").rstrip(".") + " s"
+
+
+def times(number: int) -> str:
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
 SOUND: Final = "sound"

@@ -5,7 +5,6 @@ Only types and bounds; what a parameter does is the scenario's affair.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -15,19 +14,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from clusters.errors import Refused
 from clusters.topology import MAX_VOTERS
 from harness.drivers.clients import Driver, check_driver
-
-_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m)?")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
+from harness.measures import seconds
 
 
 def parse_seconds(given: object) -> object:
     """`12s`, `250ms`, `2m` or a plain number of seconds, as seconds."""
-    if isinstance(given, str):
-        match = _DURATION.fullmatch(given.strip())
-        if match is None:
-            raise ValueError("expected a duration such as 12s, 500ms or 2m")
-        return float(match["number"]) * _UNITS[match["unit"]]
-    return given
+    return seconds(given) if isinstance(given, str) else given
 
 
 Seconds = Annotated[float, BeforeValidator(parse_seconds)]

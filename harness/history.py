@@ -17,6 +17,16 @@ write.invoked    key, seq, shard          one op of the paced writer; (key, seq)
 write.ok         key, seq                 recorded when the acknowledgement has come
 write.failed     key, seq, error, code    the server said no: it did not happen
 write.unknown    key, seq, error          sent, outcome not known
+execution.begun  write, execution, consumer       one run of an application for a logical write, TOPIC/PARTITION/OFFSET;
+                 recorded before it is sent; execution runs from 1 on over retries and redeliveries
+execution.ended  write, execution, outcome: ok | failed | unknown; error, code, code_name, labels as of stream.error;
+                 seconds, effect {matched, modified, inserted, upserted, deleted} or null: nobody told it
+                 failed: the server said no, and no attempt of the driver's can have been applied
+record           write, what: polled | redelivered | processed | dead | committed | commit failed; consumer, detail
+consumer         consumer, what: joined | assigned | revoked | lost | left | expelled; partitions [TOPIC/PARTITION],
+                 detail; expelled when the coordinator removes it, lost when it learns of that
+effects          documents [{write, execution, qty, executions, part}]: the collection at the end, read from the
+                 majority; each with those fields that it has; execution null: written before the first execution
 stream.opened    stream, read_preference, tags, full_document, resumed (bool)     recorded when the cursor is open
 stream.event     stream, key, seq, op, token, cluster_time [s, inc]    seq from updateDescription; null: no mark of ours
 stream.empty     stream, token, alive     an empty answer

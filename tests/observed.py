@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from clusters.cluster import data_members
 from clusters.local import LocalCluster
 from harness.drivers.streams import StreamPlan, Streams
 from harness.drivers.writers import Document, Writer, WriterPlan
@@ -82,3 +83,17 @@ async def write_some(observed: Observed, writes: int = 12, **changes: Any) -> No
     await writer.start()
     await observed.until(lambda: len(observed.of("write.ok")) >= writes, f"{writes} writes")
     await writer.stop()
+
+
+@asynccontextmanager
+async def fail_point(cluster: LocalCluster, name: str, mode: Any, data: dict[str, Any]) -> AsyncIterator[None]:
+    """On every member: whichever serves the command."""
+    clients = [member.client() for member in data_members(cluster)]
+    try:
+        for client in clients:
+            await client.admin.command("configureFailPoint", name, mode=mode, data=data)
+        yield
+    finally:
+        for client in clients:
+            await client.admin.command("configureFailPoint", name, mode="off")
+            await client.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from harness.drivers.clients import Driver, parse_driver_options
 from harness.drivers.streams import StreamPlan, Streams, StreamsNotOpen
 from harness.drivers.writers import Document
 from harness.history import END_OF_RUN, Recorder
-from observed import DEADLINE, Observed, streaming, write_some
+from observed import DEADLINE, Observed, fail_point, streaming, write_some
 
 pytestmark = pytest.mark.live
 
@@ -41,20 +40,6 @@ async def observed(
         finally:
             observed.recorder.close()
             await client.drivers.drop_collection(collection)
-
-
-@asynccontextmanager
-async def fail_point(cluster: LocalCluster, name: str, mode: Any, data: dict[str, Any]) -> AsyncIterator[None]:
-    """On every member: whichever serves the command."""
-    clients = [member.client() for member in data_members(cluster)]
-    try:
-        for client in clients:
-            await client.admin.command("configureFailPoint", name, mode=mode, data=data)
-        yield
-    finally:
-        for client in clients:
-            await client.admin.command("configureFailPoint", name, mode="off")
-            await client.close()
 
 
 @both_drivers

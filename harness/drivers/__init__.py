@@ -1,1 +1,1 @@
-"""What loads the cluster, through pymongo or motor as an application would: stream consumers and a paced writer."""
+"""What loads the cluster, through pymongo or motor as an application would: streams, a paced writer, consumers."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import importlib.util
+import inspect
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -130,6 +131,12 @@ async def watch(collection: Any, **options: Any) -> ChangeStream:
     planned = collection.watch(**options)
     stream: ChangeStream = await (planned.__aenter__() if hasattr(planned, "__aenter__") else planned)
     return stream
+
+
+async def start_session(client: Client) -> Any:
+    """An explicit session of either driver: motor's is awaited for."""
+    started: Any = client.start_session()
+    return await started if inspect.isawaitable(started) else started
 
 
 async def close_client(client: Client, *, deadline: float = 1.0) -> None:

@@ -1,6 +1,8 @@
 # make demo: install into .venv and watch a change stream stop silently on a real sharded cluster.
 # make test: install if needed and run the tests (lint included). make test-all: the long ones after them.
 # make mongosh: install the shell that some of the long ones use, from npm.
+# make matrix: every fault, its harness killed at each moment, healed by each healer: a quarter of an hour. SEED=N for
+# other points of death.
 # make soak: ten minutes of random operations, the router against a replica set; MINUTES=60, SEED=N for one round again.
 
 PYTHON ?= python3
@@ -10,7 +12,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 MONGOSH := 2.12.0
 
-.PHONY: install demo test test-all mongosh soak lint bench clean
+.PHONY: install demo test test-all matrix mongosh soak lint bench clean
 
 install: $(VENV)/.installed
 
@@ -33,7 +35,7 @@ test: lint
 	$(PYTEST) -m 'not slow' --junitxml=xunit-results/test.xml
 
 test-all: test mongosh
-	$(PYTEST) -m 'slow and not alone' --junitxml=xunit-results/test-slow.xml
+	$(PYTEST) -m 'slow and not alone and not matrix' --junitxml=xunit-results/test-slow.xml
 	$(BIN)/pytest -m alone --junitxml=xunit-results/test-alone.xml
 
 mongosh:
@@ -42,6 +44,10 @@ mongosh:
 	    npm install --prefix .cache/mongosh --no-audit --no-fund --ignore-scripts --omit=optional mongosh@$(MONGOSH) \
 	        && touch .cache/mongosh/$(MONGOSH); \
 	else echo 'no npm here: the tests with mongosh will be skipped'; fi
+
+matrix: install
+	$(if $(SEED),MONGOFAULT_CRASH_SEED=$(SEED)) $(PYTEST) -m live tests/test_crash_network.py tests/test_crash_members.py \
+	    tests/test_crash_faults.py --junitxml=xunit-results/matrix.xml
 
 soak: install
 	MONGOFAULT_STATE_MACHINE_MINUTES=$(or $(MINUTES),10) $(if $(SEED),MONGOFAULT_STATE_MACHINE_SEED=$(SEED)) \

@@ -27,6 +27,25 @@ consumer         consumer, what: joined | assigned | revoked | lost | left | exp
                  detail; expelled when the coordinator removes it, lost when it learns of that
 effects          documents [{write, execution, qty, executions, part}]: the collection at the end, read from the
                  majority; each with those fields that it has; execution null: written before the first execution
+send             write, execution, request, operation, lsid (hex), txn (int | null), command, host; a request as the
+                 driver wrote it, source listener; of a resend only the request is another one
+send.ended       request, ok, seconds, error, code, labels                what the driver made of it
+tap              write, execution, total, most (at once), now (in flight still), unanswered, first, last (wall seconds)
+                 what came in by the entrances of the cluster, read at the end
+tap.transaction  lsid, txn, total, most, now, unanswered                  the same of any client's numbered requests
+tap.command      link, command, total, now, unanswered                    the same of all that write
+counters         member, when: before | released | end; values {name: int} as serverStatus has them, dotted, and
+                 failpoint.NAME.timesEntered (null: no answer); error
+op.logged        member, write, execution, lsid, txn, command, inside (the engine), executed (to its end), inserted,
+                 modified, matched, deleted, upserted, millis, failed, code, began, ended (wall seconds of the member);
+                 a request as the log has it, once it has ended; write and execution null where the line was cut short
+log.counted      member; requests, executed, internal {command: n}: the same of all clients and of the member itself
+copies           member, namespace, interval (seconds since the look before), ops, groups, copies,
+                 writes {write: copies}, waiting {session | lock | ticket | fail point | write concern | nothing: ops},
+                 oldest (seconds); sampled; ops null: the member does not answer, until there is another line of it
+overlap.alarm    namespace, write (null: all on the namespace), copies, group_count, groups [{lsid, txn, ops, copies,
+                 seconds, waits_for, members}] (the oldest), limit, seconds, waits_for, waiting, members, known_by
+overlap.cleared  namespace, write, seconds, most_copies, most_groups
 stream.opened    stream, read_preference, tags, full_document, resumed (bool)     recorded when the cursor is open
 stream.event     stream, key, seq, op, token, cluster_time [s, inc]    seq from updateDescription; null: no mark of ours
 stream.empty     stream, token, alive     an empty answer

@@ -10,10 +10,13 @@ from collections.abc import Iterable
 
 from harness.checkers import (
     alarms,
+    counts,
     course,
     delivery,
     durability,
+    effects,
     health,
+    overlap,
     recovery,
     release,
     share,
@@ -40,6 +43,9 @@ EXAMINERS = (
     timeouts.examine,
     delivery.examine,
     durability.examine,
+    overlap.examine,
+    counts.examine,
+    effects.examine,
 )
 OF_WHAT_IS_LEFT = (
     course.examine,
@@ -48,6 +54,9 @@ OF_WHAT_IS_LEFT = (
     stall.examine,
     delivery.examine,
     durability.examine,
+    overlap.examine,
+    counts.examine,
+    effects.examine,
 )
 """Where only the end counts; how the streams fared meanwhile is told, and asked of nobody."""
 

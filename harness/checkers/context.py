@@ -34,6 +34,8 @@ class Context:
     """What ended the hold."""
     driver_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the streams' client, as given."""
+    write: str | None = None
+    """The kind of the logical writes, where a run had such."""
     expected: frozenset[str] = frozenset()
     """Acceptable outcomes of the streams; each stream's must be among them."""
     recovery_margin: float = 30.0
@@ -61,6 +63,7 @@ class Context:
                 ("minimum_events", int),
                 ("fault", str),
                 ("release", str),
+                ("write", str),
                 ("recovery_margin", float),
             )
             if parameters.get(name) is not None

@@ -1,7 +1,7 @@
 """A history folded once into the columns the checkers need: writes, streams, faults, phases.
 
-It is read in the order in which it was recorded; a checker gets the columns (columns.py), never the events. It judges
-nothing.
+It is read in the order in which it was recorded; a checker gets the columns (columns.py, attempts.py), never the
+events. It judges nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from harness.checkers.attempts import Attempts
 from harness.checkers.columns import FAILED, OK, UNKNOWN, Answers, Fault, GetMore, Key, Stream, Writes
 from harness.history import Event, HistoryError
 
@@ -22,6 +23,7 @@ class Digest:
 
     def __init__(self) -> None:
         self.writes = Writes()
+        self.attempts = Attempts()
         self.streams: dict[str, Stream] = {}
         self.faults: dict[str, Fault] = {}
         self.phases: list[tuple[int, str]] = []
@@ -75,6 +77,7 @@ class Digest:
             "fault.not_healed": self._fault_not_healed,
             "fault.recovered": self._fault_recovered,
             "census": self._census,
+            **self.attempts.seers,
         }
 
     def see(self, event: Event) -> None:

@@ -1,0 +1,295 @@
+"""The columns of logical writes: their executions, what each sent, what of it ran in the engine, by each source apart.
+
+Folded from the events of drivers and watchers; nothing is judged here. Times of events are run time in ns, those that
+another clock gave (tap, log) seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.history import Event
+
+Transaction = tuple[str | None, int | None]
+"""lsid and txnNumber."""
+Part = tuple[str, Transaction]
+
+
+def part(command: str, transaction: Transaction) -> Part:
+    """Which command of its execution a request belongs to: a bulk has several, and each is resent by itself."""
+    return command, transaction if transaction[1] is not None else (None, None)
+
+
+@dataclass(slots=True)
+class Send:
+    """One request as the driver wrote it. `ok` is None as long as nothing came of it."""
+
+    t: int
+    operation: int
+    transaction: Transaction
+    command: str
+    host: str
+    ended: int = -1
+    ok: bool | None = None
+    code: int | None = None
+    labels: tuple[str, ...] = ()
+
+    @property
+    def part(self) -> Part:
+        return part(self.command, self.transaction)
+
+
+@dataclass(frozen=True, slots=True)
+class Tapped:
+    """What the tap read of one execution: `most` at once, `now` in flight as it was read, times of first and last.
+
+    In flight ends with the connection: what a driver no longer waits for does not count as at once here.
+    """
+
+    total: int
+    most: int
+    now: int
+    unanswered: int
+    first: float
+    last: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One request as the log of a member has it; see `watchers.logged.Logged`."""
+
+    member: str
+    transaction: Transaction
+    command: str
+    inside: bool
+    executed: bool
+    changed: int
+    """Documents that it inserted, modified, upserted or deleted. Of what failed inside the log does not say."""
+    code: int | None
+    began: float
+    ended: float
+
+    @property
+    def part(self) -> Part:
+        return part(self.command, self.transaction)
+
+
+@dataclass(slots=True)
+class Execution:
+    """One run of the application for a logical write. Times -1 where that is not recorded."""
+
+    number: int
+    consumer: str | None = None
+    begun: int = -1
+    ended: int = -1
+    outcome: str | None = None
+    acknowledged: bool = False
+    """The driver was told what it changed: not so with w:0."""
+    code: int | None = None
+    labels: tuple[str, ...] = ()
+    sends: list[Send] = field(default_factory=list)
+    tapped: Tapped | None = None
+    ran: list[Ran] = field(default_factory=list)
+
+    @property
+    def parts(self) -> int:
+        """Commands that the driver made of it, resends not counted; at least the one."""
+        return max(1, len({one.part for one in self.sends} | {one.part for one in self.ran}))
+
+    @property
+    def copies(self) -> int:
+        """How often it worked in the engine; on several shards at once is once, and so are the parts of a bulk."""
+        return _most_of_a_part(self.ran, lambda one: one.inside)
+
+    @property
+    def effective(self) -> int:
+        """How often that changed anything."""
+        return _most_of_a_part(self.ran, lambda one: one.changed > 0)
+
+
+@dataclass(slots=True)
+class LogicalWrite:
+    """One record, and all that was done for it."""
+
+    name: str
+    executions: dict[int, Execution] = field(default_factory=dict)
+    sampled: int | None = None
+    """The most copies that one look at a member found; None: it was never seen."""
+    sampled_on: str | None = None
+    sampled_interval: float | None = None
+    """Seconds between that look and the one before."""
+    alarms: list[Event] = field(default_factory=list)
+    records: Counter[str] = field(default_factory=Counter)
+    """What became of the record, by what and how often: polled, redelivered, dead, ..."""
+
+
+class Attempts:
+    """All logical writes of a history, and the sources' totals. Feed each event to its seer."""
+
+    def __init__(self) -> None:
+        self.writes: dict[str, LogicalWrite] = {}
+        self.begun = 0
+        """Executions that drivers told of."""
+        self.listened = False
+        self.logged: set[str] = set()
+        """Members whose log was read."""
+        self.unjoined: list[Ran] = []
+        """Requests in the log that no logical write is known for."""
+        self.tapped = False
+        self.tap_commands: dict[tuple[str, str], dict[str, int]] = {}
+        """By link and command: total, now, unanswered; of all clients."""
+        self.counters: dict[str, dict[str, dict[str, int] | None]] = {}
+        """By member and when: before, released, end; None where it gave no answer."""
+        self.log_counts: dict[str, dict[str, dict[str, int]]] = {}
+        """By member: requests, executed, internal, each by command; of all clients."""
+        self.blind: dict[str, list[tuple[int, int | None]]] = {}
+        """By member, from when until when it gave the sampler no answer; None: to the end."""
+        self.samples = 0
+        self.longest_interval = 0.0
+        self.overlap_alarms: list[Event] = []
+        self.cleared: list[Event] = []
+        self.effects: list[dict[str, Any]] | None = None
+        self.predicted: Event | None = None
+        self._transactions: dict[Transaction, tuple[str, int]] = {}
+        self._requests: dict[int, Send] = {}
+        self.seers: Mapping[str, Callable[[Event], None]] = {
+            "execution.begun": self._execution_begun,
+            "execution.ended": self._execution_ended,
+            "record": self._record,
+            "send": self._send,
+            "send.ended": self._send_ended,
+            "tap": self._tap,
+            "tap.command": self._tap_command,
+            "op.logged": self._op_logged,
+            "log.counted": self._log_counted,
+            "counters": self._counters,
+            "copies": self._copies,
+            "overlap.alarm": self._overlap_alarm,
+            "overlap.cleared": self.cleared.append,
+            "effects": self._effects,
+            "predicted": self._predicted,
+        }
+
+    def executions(self) -> Iterator[tuple[LogicalWrite, Execution]]:
+        for write in self.writes.values():
+            for execution in write.executions.values():
+                yield write, execution
+
+    def _write(self, name: str) -> LogicalWrite:
+        found = self.writes.get(name)
+        if found is None:
+            found = self.writes[name] = LogicalWrite(name)
+        return found
+
+    def _execution(self, event: Event) -> Execution:
+        executions = self._write(event["write"]).executions
+        number = event["execution"]
+        found = executions.get(number)
+        if found is None:
+            found = executions[number] = Execution(number)
+        return found
+
+    def _execution_begun(self, event: Event) -> None:
+        execution = self._execution(event)
+        execution.begun, execution.consumer = event.t, event.get("consumer")
+        self.begun += 1
+
+    def _execution_ended(self, event: Event) -> None:
+        execution = self._execution(event)
+        execution.ended, execution.outcome = event.t, event["outcome"]
+        execution.acknowledged = event["effect"] is not None
+        execution.code, execution.labels = event.get("code"), tuple(event.get("labels") or ())
+
+    def _record(self, event: Event) -> None:
+        self._write(event["write"]).records[event["what"]] += 1
+
+    def _send(self, event: Event) -> None:
+        transaction = (event["lsid"], event["txn"])
+        send = Send(event.t, event["operation"], transaction, event["command"], event["host"])
+        self._execution(event).sends.append(send)
+        self._requests[event["request"]] = send
+        self.listened = True
+        if event["txn"] is not None:
+            self._transactions[transaction] = (event["write"], event["execution"])
+
+    def _send_ended(self, event: Event) -> None:
+        send = self._requests.pop(event["request"], None)
+        if send is not None:
+            send.ended, send.ok = event.t, event["ok"]
+            send.code, send.labels = event.get("code"), tuple(event.get("labels") or ())
+
+    def _tap(self, event: Event) -> None:
+        self.tapped = True
+        self._execution(event).tapped = Tapped(
+            event["total"], event["most"], event.get("now", 0), event["unanswered"], event["first"], event["last"]
+        )
+
+    def _tap_command(self, event: Event) -> None:
+        self.tapped = True
+        counts = {name: event[name] for name in ("total", "now", "unanswered")}
+        self.tap_commands[event["link"], event["command"]] = counts
+
+    def _op_logged(self, event: Event) -> None:
+        transaction = (event["lsid"], event["txn"])
+        ran = Ran(
+            event["member"],
+            transaction,
+            event["command"],
+            event["inside"],
+            event["executed"],
+            sum(event[name] for name in ("inserted", "modified", "upserted", "deleted")),
+            event["code"],
+            event["began"],
+            event["ended"],
+        )
+        write, execution = event["write"], event["execution"]
+        if write is None or execution is None:
+            # Cut short, or told by a version that leaves the comment out: its session and number know it.
+            write, execution = self._transactions.get(transaction, (None, None))
+        if write is None or execution is None:
+            self.unjoined.append(ran)
+            return
+        self._write(write).executions.setdefault(execution, Execution(execution)).ran.append(ran)
+
+    def _log_counted(self, event: Event) -> None:
+        self.logged.add(event["member"])
+        self.log_counts[event["member"]] = {name: event[name] for name in ("requests", "executed", "internal")}
+
+    def _counters(self, event: Event) -> None:
+        self.counters.setdefault(event["member"], {})[event["when"]] = event["values"]
+
+    def _copies(self, event: Event) -> None:
+        spans = self.blind.setdefault(event["member"], [])
+        if event["ops"] is None:
+            spans.append((event.t, None))
+            return
+        if spans and spans[-1][1] is None:
+            spans[-1] = (spans[-1][0], event.t)
+        self.samples += 1
+        self.longest_interval = max(self.longest_interval, event["interval"] or 0.0)
+        for name, copies in event["writes"].items():
+            write = self._write(name)
+            if write.sampled is None or copies > write.sampled:
+                write.sampled, write.sampled_on, write.sampled_interval = copies, event["member"], event["interval"]
+
+    def _overlap_alarm(self, event: Event) -> None:
+        self.overlap_alarms.append(event)
+        if event["write"] is not None:
+            self._write(event["write"]).alarms.append(event)
+
+    def _effects(self, event: Event) -> None:
+        self.effects = event["documents"]
+
+    def _predicted(self, event: Event) -> None:
+        self.predicted = event
+
+
+def _most_of_a_part(ran: list[Ran], counts: Callable[[Ran], bool]) -> int:
+    found: dict[Part, Counter[str]] = {}
+    for one in ran:
+        if counts(one):
+            found.setdefault(one.part, Counter())[one.member] += 1
+    return max((max(members.values()) for members in found.values()), default=0)

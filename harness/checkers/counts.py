@@ -1,0 +1,194 @@
+"""Do the sources that count agree: driver, tap, server counters, log, sampler? Each term between them has a name.
+
+tap + the server's own = counters + rejected by fail points + never read + in flight; counters - failed - answered from
+a session's record = carried out. What a sampler saw is never more than what the log has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from harness.checkers.attempts import Attempts
+from harness.checkers.context import Context
+from harness.checkers.course import incomplete
+from harness.checkers.digest import Digest
+from harness.checkers.finding import Finding
+from harness.checkers.together import Interval, most_at_once
+
+NAME = "counts"
+STATEMENT = "All sources that count the sends and copies agree, but for terms that are named and accounted for."
+
+PROBLEMS_SHOWN = 100
+
+WIRE: Final = "on the wire"
+READ: Final = "read by the server"
+REJECTED: Final = "rejected by fail points"
+CARRIED_OUT: Final = "carried out"
+ACKNOWLEDGED: Final = "acknowledged"
+SAMPLED: Final = "sampled"
+"""The terms: which two sources are compared, and so where a request or copy was lost sight of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One comparison. `figures` are the parts of it by name; `problem` says why they do not agree, None: they do."""
+
+    term: str
+    where: str
+    figures: Mapping[str, int]
+    problem: str | None
+
+
+def examine(digest: Digest, _context: Context) -> Finding | None:
+    """`evidence.checks`: the comparisons, of members all, of executions those that do not agree. None without
+    executions; unknown where there were not two sources to compare."""
+    attempts = digest.attempts
+    if not attempts.begun:
+        return None
+    doubts: list[str] = []
+    members = [check for name in sorted(attempts.counters) for check in _of_member(attempts, name, doubts)]
+    executions = [*_wire(attempts), *_acknowledged(attempts), *_sampled(attempts)]
+    checks = [*members, *executions]
+    problems = [check.problem for check in checks if check.problem is not None]
+    reason = incomplete(digest)
+    if reason is not None:
+        doubts.insert(0, reason)
+    if not checks:
+        doubts.append("there were no two sources to compare")
+    evidence: dict[str, Any] = {
+        "checks": [asdict(one) for one in [*members, *(one for one in executions if one.problem)][:PROBLEMS_SHOWN]],
+        "compared": {
+            term: sum(check.term == term for check in checks)
+            for term in (WIRE, READ, REJECTED, CARRIED_OUT, ACKNOWLEDGED, SAMPLED)
+        },
+        "problem_count": len(problems),
+        "problems": problems[:PROBLEMS_SHOWN],
+        "doubts": [] if problems else doubts,
+    }
+    return Finding(NAME, False if problems else "unknown" if doubts else True, STATEMENT, evidence)
+
+
+def _wire(attempts: Attempts) -> Iterable[Check]:
+    """What the driver says it wrote, and what the tap read."""
+    if not (attempts.listened and attempts.tapped):
+        return
+    for write, execution in attempts.executions():
+        wrote = len(execution.sends)
+        read = execution.tapped.total if execution.tapped is not None else 0
+        where = f"write {write.name} execution {execution.number}"
+        problem = None
+        if wrote > read:
+            problem = f"{where}: the driver wrote {wrote}, the tap read {read}: {wrote - read} not {WIRE}"
+        elif read > wrote:
+            problem = f"{where}: the tap read {read}, the driver wrote {wrote}: {read - wrote} sent by another"
+        yield Check(WIRE, where, {"driver": wrote, "tap": read}, problem)
+
+
+def _of_member(attempts: Attempts, name: str, doubts: list[str]) -> Iterable[Check]:
+    moved = _moved(attempts.counters[name])
+    if isinstance(moved, str):
+        doubts.append(f"{name}: {moved}")
+        return
+    total = _sum(moved, "metrics.commands.", ".total")
+    entered = _sum(moved, "failpoint.", ".timesEntered")
+    log = {what: sum(counts.values()) for what, counts in attempts.log_counts.get(name, {}).items()}
+    if log:
+        yield _rejected(name, log["requests"], total, entered)
+        yield _carried_out(name, log["executed"], total, moved)
+    links = [counts for (link, _command), counts in attempts.tap_commands.items() if link == name]
+    if links:
+        tap = {what: sum(one[what] for one in links) for what in ("total", "now", "unanswered")}
+        yield _read(name, tap, log, total, entered)
+
+
+def _rejected(name: str, requests: int, total: int, entered: int) -> Check:
+    """The log has every request that was read, the counters none that a fail point rejected."""
+    rejected = requests - total
+    problem = None
+    if not 0 <= rejected <= entered:
+        problem = f"{name}: the log has {requests} requests, the counters {total}; fail points entered {entered} times"
+    figures = {"log": requests, "counters": total, "rejected": rejected, "entered": entered}
+    return Check(REJECTED, name, figures, problem)
+
+
+def _carried_out(name: str, executed: int, total: int, moved: Mapping[str, int]) -> Check:
+    failed = sum(
+        value for key, value in moved.items() if key.startswith("metrics.commands.") and key.endswith(".failed")
+    )
+    retried = moved.get("transactions.retriedCommandsCount", 0)
+    expected = total - failed - retried
+    problem = None
+    if executed != expected:
+        problem = (
+            f"{name}: the log has {executed} carried out, the counters {expected} "
+            f"({total} - {failed} failed - {retried} answered from their session's record)"
+        )
+    figures = {"log": executed, "counters": total, "failed": failed, "retried": retried}
+    return Check(CARRIED_OUT, name, figures, problem)
+
+
+def _read(name: str, tap: Mapping[str, int], log: Mapping[str, int], total: int, entered: int) -> Check:
+    """What the tap passed on is in the counters, was rejected, is in flight still, or was never read."""
+    internal = log.get("internal", 0)
+    rest = tap["total"] + internal - total - tap["now"]
+    # Without the log nobody knows how many of those that entered were rejected.
+    rejected = log["requests"] - total if log else min(max(rest, 0), entered)
+    never_read = rest - rejected
+    problem = None
+    if not 0 <= never_read <= tap["unanswered"]:
+        problem = (
+            f"{name}: the tap read {tap['total']}, the server counted {total - internal} of clients, {rejected} were "
+            f"rejected, {tap['now']} are in flight: {never_read} {'never read' if never_read > 0 else 'too many'}, "
+            f"and {tap['unanswered']} lost their connection"
+        )
+    figures = {
+        "tap": tap["total"], "internal": internal, "counters": total, "rejected": rejected, "in flight": tap["now"],
+        "never read": never_read, "unanswered": tap["unanswered"],
+    }  # fmt: skip
+    return Check(READ, name, figures, problem)
+
+
+def _moved(readings: Mapping[str, Mapping[str, int] | None]) -> dict[str, int] | str:
+    """How far each counter went between the first reading and the last, or why nobody knows."""
+    before, after = readings.get("before"), readings.get("end", readings.get("released"))
+    if before is None or after is None:
+        return "its counters were not read before and after"
+    if before.get("pid") != after.get("pid"):
+        return "it was started anew meanwhile, and its counters with it"
+    return {key: value - before[key] for key, value in after.items() if key in before and key != "pid"}
+
+
+def _sum(moved: Mapping[str, int], begins: str, ends: str) -> int:
+    return sum(value for key, value in moved.items() if key.startswith(begins) and key.endswith(ends))
+
+
+def _acknowledged(attempts: Attempts) -> Iterable[Check]:
+    """What the driver was told was done, is in a log as carried out."""
+    if not attempts.logged:
+        return
+    for write, execution in attempts.executions():
+        if execution.outcome != "ok" or not execution.acknowledged:
+            continue
+        where = f"write {write.name} execution {execution.number}"
+        problem = None if execution.copies else f"{where}: acknowledged, and in no member's log carried out"
+        yield Check(ACKNOWLEDGED, where, {"copies": execution.copies}, problem)
+
+
+def _sampled(attempts: Attempts) -> Iterable[Check]:
+    """A sampler sees at most what was there, those included that failed later. What ended with its process left no
+    line in the log."""
+    whole = {name for name in attempts.logged if not isinstance(_moved(attempts.counters.get(name, {})), str)}
+    for write in attempts.writes.values():
+        if write.sampled is None or write.sampled_on not in whole:
+            continue
+        exact = most_at_once(
+            Interval(execution.number, ran.member, ran.began, ran.ended)
+            for execution in write.executions.values()
+            for ran in execution.ran
+        )
+        problem = None
+        if write.sampled > exact:
+            problem = f"write {write.name}: {write.sampled} copies seen at once, {exact} in the log"
+        yield Check(SAMPLED, f"write {write.name}", {"sampled": write.sampled, "log": exact}, problem)

@@ -50,3 +50,10 @@ def times(number: int) -> str:
 SOUND: Final = "sound"
 UNSOUND: Final = "unsound"
 """Outcomes of a run that asks what is left after all its faults, and not how each stream fared meanwhile."""
+
+MAXIMUM: Final = "maximum"
+OVERLAP: Final = "overlap"
+NO_OVERLAP: Final = "no overlap"
+EXCEEDED: Final = "exceeded"
+"""Outcomes of a run that counts copies of writes: as many sends, and copies at once, as the settings allow, of every
+write; fewer, but more than one copy at once; never more than one; more sends than two for each execution."""

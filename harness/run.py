@@ -32,7 +32,9 @@ from harness.interrupts import Interrupted, interruptible
 from harness.record import Record
 from harness.report.live import View
 from harness.result import Result
+from harness.retrying import Retrying
 from harness.scenarios.base import Scenario, StreamScenario
+from harness.scenarios.retry_overlap import RetryOverlap
 from harness.streaming import Streaming
 
 SOURCE: Final = "run"
@@ -134,9 +136,12 @@ class _Course:
 
     async def _through(self, ground: Ground) -> None:
         """All phases on a cluster that stands; what was opened on the way is closed at the end."""
-        way = Streaming(
-            cast(StreamScenario, self._scenario), self._recorder, self._run, self._view, self._phase, self._begun
-        )
+        scenario, told = self._scenario, (self._recorder, self._run, self._view, self._phase, self._begun)
+        way: Retrying | Streaming
+        if isinstance(scenario, RetryOverlap):
+            way = Retrying(scenario, *told)
+        else:
+            way = Streaming(cast(StreamScenario, scenario), *told)
         async with AsyncExitStack() as stack:
             await way.through(ground, stack)
 

@@ -15,12 +15,16 @@ from harness.checkers import (
     Digest,
     Finding,
     alarms,
+    counts,
     course,
     delivery,
     durability,
+    effects,
     examine_all,
     fold,
     health,
+    overlap,
+    predicted,
     recovery,
     release,
     stall,
@@ -31,7 +35,21 @@ from harness.measures import SOUND, UNSOUND
 
 MIXED: Final = "mixed"
 NONE_JUDGED: Final = "none"
+CONTRADICTING: Final = (
+    durability.NAME,
+    delivery.NAME,
+    effects.NAME,
+    counts.NAME,
+    overlap.NAME,
+    predicted.NAME,
+    recovery.NAME,
+    alarms.NAME,
+    release.NAME,
+    health.NAME,
+)
+"""Findings that must not be false, the weightiest first."""
 NEEDED: Final = (course.NAME, recovery.NAME, traffic.NAME, stall.NAME, delivery.NAME)
+NEEDED_OF_COPIES: Final = (course.NAME, recovery.NAME, predicted.NAME, overlap.NAME, counts.NAME)
 """Findings without which nothing is known, in the order in which their doubts are told."""
 
 Word = Literal["as expected", "not as expected", "unknown"]
@@ -81,13 +99,17 @@ def judge(findings: Sequence[Finding], expected: Collection[str]) -> Verdict:
     by_name = {finding.name: finding for finding in findings}
     # Of a run that did not go its whole way nobody knows how its streams would have come out.
     whole = _is(by_name, course.NAME, True)
-    counts: dict[str, int] = dict(_evidence(by_name, stall.NAME).get("counts", {})) if whole else {}
-    outcome = next(iter(counts)) if len(counts) == 1 else MIXED if counts else NONE_JUDGED
+    of_streams: dict[str, int] = dict(_evidence(by_name, stall.NAME).get("counts", {})) if whole else {}
+    outcome = next(iter(of_streams)) if len(of_streams) == 1 else MIXED if of_streams else NONE_JUDGED
     contradictions = list(_contradictions(by_name))
     what_is_left = SOUND in expected
-    doubts = list(_doubts(by_name, [one for one in NEEDED if one != stall.NAME] if what_is_left else NEEDED))
+    of_copies = predicted.NAME in by_name
+    needed = NEEDED_OF_COPIES if of_copies else NEEDED
+    doubts = list(_doubts(by_name, [one for one in needed if one != stall.NAME] if what_is_left else needed))
+    if of_copies and whole:
+        outcome = _evidence(by_name, predicted.NAME)["outcome"] or NONE_JUDGED
     if what_is_left and whole:
-        counts, outcome = {}, UNSOUND if contradictions else NONE_JUDGED if doubts else SOUND
+        of_streams, outcome = {}, UNSOUND if contradictions else NONE_JUDGED if doubts else SOUND
     if not expected:
         doubts.append("no outcome was expected, so none can be as expected")
     word: Word
@@ -98,10 +120,10 @@ def judge(findings: Sequence[Finding], expected: Collection[str]) -> Verdict:
     elif doubts:
         word, reasons, code = "unknown", [*doubts, *contradictions], exits.UNKNOWN
     else:
-        reasons = [*_unmet(counts, outcome, expected), *contradictions]
+        reasons = [*_unmet(of_streams, outcome, expected), *contradictions]
         word = "not as expected" if reasons else "as expected"
         code = exits.NOT_AS_EXPECTED if reasons else exits.AS_EXPECTED
-    return Verdict(word, outcome, counts, tuple(sorted(expected)), tuple(reasons), code)
+    return Verdict(word, outcome, of_streams, tuple(sorted(expected)), tuple(reasons), code)
 
 
 def stream_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
@@ -122,6 +144,8 @@ def stream_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def _unmet(counts: dict[str, int], outcome: str, expected: Collection[str]) -> Iterable[str]:
+    if not counts and outcome not in expected and outcome not in (NONE_JUDGED, UNSOUND):
+        yield f"expected {' or '.join(sorted(expected))}, observed {outcome}"
     surprising = [each for each in counts if each not in expected]
     if surprising and outcome not in expected:
         wanted = " or ".join(sorted(expected))
@@ -130,7 +154,7 @@ def _unmet(counts: dict[str, int], outcome: str, expected: Collection[str]) -> I
 
 
 def _contradictions(by_name: dict[str, Finding]) -> Iterable[str]:
-    for name in (durability.NAME, delivery.NAME, recovery.NAME, alarms.NAME, release.NAME, health.NAME):
+    for name in CONTRADICTING:
         if _is(by_name, name, False) and _evidence(by_name, name).get("demanded", True):
             problems = by_name[name].evidence.get("problems") or [by_name[name].statement]
             count = by_name[name].evidence.get("problem_count", len(problems))

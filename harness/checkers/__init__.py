@@ -6,7 +6,7 @@ The entry of each is `examine(digest, context)`: what `fold` made of the history
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from harness.checkers import (
     alarms,
@@ -17,6 +17,7 @@ from harness.checkers import (
     effects,
     health,
     overlap,
+    predicted,
     recovery,
     release,
     share,
@@ -43,9 +44,6 @@ EXAMINERS = (
     timeouts.examine,
     delivery.examine,
     durability.examine,
-    overlap.examine,
-    counts.examine,
-    effects.examine,
 )
 OF_WHAT_IS_LEFT = (
     course.examine,
@@ -54,11 +52,17 @@ OF_WHAT_IS_LEFT = (
     stall.examine,
     delivery.examine,
     durability.examine,
+)
+"""Where only the end counts; how the streams fared meanwhile is told, and asked of nobody."""
+OF_COPIES = (
+    course.examine,
+    recovery.examine,
+    predicted.examine,
     overlap.examine,
     counts.examine,
     effects.examine,
 )
-"""Where only the end counts; how the streams fared meanwhile is told, and asked of nobody."""
+"""Where logical writes are executed, sent and copied, and no stream is looked at."""
 
 
 def run_checkers(events: Iterable[Event], context: Context | None = None) -> list[Finding]:
@@ -69,6 +73,11 @@ def run_checkers(events: Iterable[Event], context: Context | None = None) -> lis
 
 def examine_all(digest: Digest, context: Context) -> list[Finding]:
     """What each checker has to say of a folded history; one that does not apply to it says nothing."""
-    examiners = OF_WHAT_IS_LEFT if context.asks_what_is_left else EXAMINERS
-    found = (examine(digest, context) for examine in examiners)
+    found = (examine(digest, context) for examine in _examiners(digest, context))
     return [finding for finding in found if finding is not None]
+
+
+def _examiners(digest: Digest, context: Context) -> Sequence[Callable[[Digest, Context], Finding | None]]:
+    if digest.attempts.predicted is not None or digest.attempts.begun:
+        return OF_COPIES
+    return OF_WHAT_IS_LEFT if context.asks_what_is_left else EXAMINERS

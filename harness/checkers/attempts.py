@@ -125,6 +125,11 @@ class LogicalWrite:
     records: Counter[str] = field(default_factory=Counter)
     """What became of the record, by what and how often: polled, redelivered, dead, ..."""
 
+    @property
+    def consumers(self) -> int:
+        """How many consumers executed it."""
+        return len({one.consumer for one in self.executions.values()})
+
 
 class Attempts:
     """All logical writes of a history, and the sources' totals. Feed each event to its seer."""
@@ -148,6 +153,9 @@ class Attempts:
         self.blind: dict[str, list[tuple[int, int | None]]] = {}
         """By member, from when until when it gave the sampler no answer; None: to the end."""
         self.samples = 0
+        self.most_groups = 0
+        """The most executions, told apart by lsid and txnNumber, of which one look at a member found requests there:
+        inside the engine, or held before it."""
         self.longest_interval = 0.0
         self.overlap_alarms: list[Event] = []
         self.cleared: list[Event] = []
@@ -270,6 +278,7 @@ class Attempts:
             spans[-1] = (spans[-1][0], event.t)
         self.samples += 1
         self.longest_interval = max(self.longest_interval, event["interval"] or 0.0)
+        self.most_groups = max(self.most_groups, event["groups"])
         for name, copies in event["writes"].items():
             write = self._write(name)
             if write.sampled is None or copies > write.sampled:

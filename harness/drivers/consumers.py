@@ -136,7 +136,7 @@ class Consumers:
         )
 
     async def start(self, *, deadline: float = 30.0) -> None:
-        """Warm, in the group with their partitions, and the records produced: from now on they write.
+        """Warm, and in the group with their partitions; they write as soon as there is something to (`produce`).
 
         Raises ConsumersNotReady, NotWarm, DriverOptionError, PyMongoError, KafkaError.
         """
@@ -162,8 +162,11 @@ class Consumers:
                 f"consumers: expected {plan.consumers} with their partitions within {deadline:g} s,"
                 f" found {self._group.assignment}"
             )
-        for number in range(plan.records):
-            self.log.append(plan.topic, {"record": number})
+
+    def produce(self) -> None:
+        """All records at once."""
+        for number in range(self.plan.records):
+            self.log.append(self.plan.topic, {"record": number})
 
     async def finished(self, deadline: float) -> bool:
         """Wait until every record is processed or dead, committed, and nothing is executed any more; at most so long.

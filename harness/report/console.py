@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.checkers import health, release, share, timeouts
+from harness.checkers import health, overlap, release, share, timeouts
 from harness.measures import SOUND, UNSOUND
 from harness.output import print_table
+from harness.report import copies
 from harness.report.sentences import first_sentence
 from harness.result import Result
 
@@ -28,12 +29,18 @@ def show(result: Result, console: Console) -> None:
         if fault["not_healed"]:
             console.print(Text(f"NOT HEALED: {fault['name']} on {fault['target']}: {fault['not_healed']}", "bold"))
     console.print()
+    evidence = {one["name"]: one["evidence"] for one in document["findings"]}
+    for table in copies.tables(evidence):
+        print_table(console, table)
+        console.print()
     if document["streams"]:
         print_table(console, _streams(document["streams"]))
         console.print()
     for line in [*_server(document), *_faults(document), *_health(document), *_release(document)]:
         console.print(Text(line))
-    if document["counts"] or document["outcome"] in (SOUND, UNSOUND):
+    for line in copies.lines(evidence):
+        console.print(Text(line))
+    if document["counts"] or document["outcome"] in (SOUND, UNSOUND) or overlap.NAME in evidence:
         _show_findings(document["findings"], console)
     console.print()
     for table in [*_share(document["findings"]), *_usage(document["usage"])]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from harness.scenarios.base import Scenario
 from harness.scenarios.chaos import Chaos
+from harness.scenarios.retry_overlap import RetryOverlap
 from harness.scenarios.update_lookup_stall import UpdateLookupStall
 
-SCENARIOS: dict[str, type[Scenario]] = {scenario.name: scenario for scenario in (UpdateLookupStall, Chaos)}
+_ALL: tuple[type[Scenario], ...] = (UpdateLookupStall, Chaos, RetryOverlap)
+SCENARIOS: dict[str, type[Scenario]] = {scenario.name: scenario for scenario in _ALL}
 
 
 def questions() -> dict[str, str]:

@@ -1,0 +1,242 @@
+"""The way of a run with retrying consumers: load, break, hold, release, recover, check, on a cluster that stands.
+
+The fault begins when the consumers are ready, and before they have anything to write. Counted is from before the first
+write until nothing runs any more. Bring-up, record and judgement are `harness.run`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from typing import Final
+
+from clusters import admin
+from clusters.cluster import data_members, primary_of
+from clusters.guard import RunCommand
+from clusters.topology import ROUTER
+from faults.base import Injection, Unproven
+from harness import stage
+from harness.drivers.consumers import Consumers, ConsumersPlan
+from harness.drivers.effects import record_effects
+from harness.ground import Ground
+from harness.history import Recorder
+from harness.holding import aim, heal, held, record_lost, record_opened
+from harness.report.live import View
+from harness.scenarios.retry_overlap import RetryOverlap
+from harness.watchers import WatchedMember
+from harness.watchers.copies import Copies
+from harness.watchers.exact import Counted, ExactSources
+from harness.watchers.logged import DATABASE as LOG_DATABASE
+from harness.watchers.sends import SendListener
+
+SOURCE: Final = "run"
+FAULT_ID: Final = "f1"
+GIVE_UP_DEADLINE = 60.0
+"""Seconds beyond those predicted until all consumers must be done; a fault that needs not hang makes it no later."""
+DRAINED_DEADLINE = 90.0
+"""Seconds after the release until nothing of the run may be inside a member any more."""
+ON_DEADLINE = 20.0
+"""Seconds until the fault must be on, proven or not."""
+QUIET = 1.0
+"""Seconds for which nothing must be inside: what lies in a socket's buffer is read then."""
+
+
+class Retrying:
+    """`phase` is told of each phase as it begins, and how long it is meant to last if that is known; `begun` is called
+    when something is about to be changed."""
+
+    def __init__(
+        self,
+        scenario: RetryOverlap,
+        recorder: Recorder,
+        run: str,
+        view: View,
+        phase: Callable[[str, float | None], None],
+        begun: Callable[[], None],
+    ) -> None:
+        self._scenario = scenario
+        self._parameters = scenario.parameters
+        self._recorder = recorder
+        self._run = run
+        self._view = view
+        self._phase = phase
+        self._begun = begun
+
+    async def through(self, ground: Ground, stack: AsyncExitStack) -> None:
+        """All phases on a cluster that stands. Raises Refused where nothing was changed yet."""
+        cluster, namespace = ground.cluster, f"mongofault_{self._run}.records"
+        await self._possible(ground, namespace)
+        self._begun()
+        self._phase("load", None)
+        await self._prepared(ground, namespace)
+        plan = self._scenario.plan(cluster, namespace, self._run)
+        self._recorder.record("predicted", SOURCE, **self._scenario.prediction.recorded())
+        sources = await self._counting(ground, stack)
+        copies = await self._looking(ground, plan, stack)
+        consumers = Consumers(self._recorder, plan, [SendListener(self._recorder, self._run)])
+        stack.push_async_callback(consumers.stop)
+        await consumers.start()
+        self._phase("break", None)
+        healed = await self._broken(ground, namespace, consumers, sources)
+        healed_at = self._recorder.now()
+        self._phase("recover", None)
+        if healed is not False:
+            await stage.recovered(cluster)
+            if healed:
+                seconds = round((self._recorder.now() - healed_at) / 1e9, 3)
+                self._recorder.record("fault.recovered", SOURCE, id=FAULT_ID, seconds=seconds)
+        await consumers.finished(self._give_up)
+        await self._drained(copies)
+        await consumers.stop()
+        self._recorder.record("traffic", SOURCE, **dataclasses.asdict(consumers.counters))
+        await sources.end()
+        await record_effects(self._recorder, cluster.uri, namespace, self._run)
+        self._phase("check", None)
+
+    @property
+    def _give_up(self) -> float:
+        """Seconds until all consumers must be done with their records, once they have begun."""
+        each = self._scenario.prediction.give_up or 0.0
+        records = -(-(self._parameters.records or 1) // self._parameters.consumers)
+        return each * records * (1 + self._scenario.prediction.polls.redeliveries) + GIVE_UP_DEADLINE
+
+    # load
+
+    async def _possible(self, ground: Ground, namespace: str) -> None:
+        """Raises Refused where the fault is not to be had on this cluster."""
+        if self._parameters.fault != "none":
+            await self._aimed(ground, namespace)
+
+    async def _prepared(self, ground: Ground, namespace: str) -> None:
+        """The collection, on the first shard where there are several; of a kept cluster it goes with the healing."""
+        cluster = ground.cluster
+        database, _, collection = namespace.partition(".")
+        if self._parameters.cluster is not None:
+            entrance = cluster.router or (await primary_of(cluster, cluster.topology.shards[0].name)).host
+            drop = RunCommand(entrance, database, {"dropDatabase": 1})
+            ground.ledger.open(drop, "fault", f"data of run {self._run}")
+        async with cluster.client(serverSelectionTimeoutMS=10_000) as client:
+            if cluster.router is not None:
+                first = cluster.topology.shards[0].name
+                await client.admin.command({"enableSharding": database, "primaryShard": first})
+            await client[database].create_collection(collection)
+
+    async def _counting(self, ground: Ground, stack: AsyncExitStack) -> ExactSources:
+        """The exact sources, which count from here on; what they change is undone whatever happens."""
+        cluster = ground.cluster
+        members = [
+            Counted(WatchedMember(one.name, one.host, one.spec.role, one.spec.set_name), one.log_lines)
+            for one in data_members(cluster)
+        ]
+        control = cluster.proxy.host if cluster.proxy is not None else None
+        entrances = [ROUTER.name] if cluster.router is not None else [one.member.name for one in members]
+        sources = ExactSources(self._recorder, members, self._run, control=control, entrances=entrances)
+        for host, threshold in (await sources.thresholds()).items():
+            undo = RunCommand(host, LOG_DATABASE, threshold.command())
+            ground.ledger.open(undo, "fault", f"log of requests on {host}")
+        await sources.begin()
+        return sources
+
+    async def _looking(self, ground: Ground, plan: ConsumersPlan, stack: AsyncExitStack) -> Copies:
+        """The sampler of what is inside the members, at work from here on."""
+        members = [
+            WatchedMember(one.name, one.host, one.spec.role, one.spec.set_name) for one in data_members(ground.cluster)
+        ]
+        copies = Copies(self._recorder, members, self._run, namespaces=[plan.namespace], clients=plan.consumers)
+        task = asyncio.create_task(copies.watch(), name="copies")
+
+        async def stop() -> None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            await copies.close()
+
+        stack.push_async_callback(stop)
+        return copies
+
+    # break, hold, release
+
+    async def _aimed(self, ground: Ground, namespace: str) -> tuple[Injection, list[str]]:
+        """The fault on the member that is written to, and its options. Raises Refused where it cannot bear it."""
+        cluster = ground.cluster
+        target = await primary_of(cluster, cluster.topology.shards[0].name)
+        options = self._scenario.fault_options(namespace, cluster.router is not None)
+        return await aim(ground, target, self._parameters.fault, options, namespace), options
+
+    async def _broken(self, ground: Ground, namespace: str, consumers: Consumers, sources: ExactSources) -> bool | None:
+        """The fault from its injection to its heal, while the consumers write; whether it is healed, None: there was
+        none. Raises Unproven."""
+        if self._parameters.fault == "none":
+            consumers.produce()
+            self._phase("hold", None)
+            await consumers.finished(self._give_up)
+            self._phase("release", None)
+            return None
+        injection, options = await self._aimed(ground, namespace)
+        record_opened(self._recorder, SOURCE, injection, FAULT_ID, options)
+        try:
+            await self._injected(injection, consumers)
+            self._phase("hold", self._parameters.hold)
+            await self._held(injection, consumers)
+            self._phase("release", None)
+        finally:
+            healed = await heal(self._recorder, SOURCE, injection, FAULT_ID)
+        await sources.read("released")
+        return healed
+
+    async def _injected(self, injection: Injection, consumers: Consumers) -> None:
+        """Some faults are proven by nothing but the writes that run into them: these begin once it is on."""
+        acting = asyncio.create_task(injection.inject())
+        try:
+
+            async def acts() -> bool:
+                return acting.done() or await injection.fault.active()
+
+            await admin.until(f"{injection.fault.name} is on", acts, deadline=ON_DEADLINE)
+            if not acting.done() or acting.exception() is None:
+                consumers.produce()
+            evidence = await acting
+        except Unproven as error:
+            self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason=str(error))
+            raise
+        finally:
+            if not acting.done():
+                acting.cancel()
+                await asyncio.wait([acting])
+        self._recorder.record("fault.proven", SOURCE, id=FAULT_ID, evidence=dataclasses.asdict(evidence))
+
+    async def _held(self, injection: Injection, consumers: Consumers) -> None:
+        """Until all consumers are done, or for as long as it was asked for."""
+        seconds = self._parameters.hold if self._parameters.hold is not None else self._give_up
+        lost = partial(record_lost, self._recorder, SOURCE, FAULT_ID)
+        watching = asyncio.create_task(held(injection, seconds, lost))
+        try:
+            if self._parameters.hold is None:
+                done = asyncio.create_task(consumers.finished(seconds))
+                await asyncio.wait([watching, done], return_when=asyncio.FIRST_COMPLETED)
+                done.cancel()
+                with suppress(asyncio.CancelledError):
+                    await done
+            else:
+                await watching
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+    async def _drained(self, copies: Copies) -> None:
+        """Until nothing of the run is inside a member any more, and has not been for a while."""
+        quiet_since: int | None = None
+
+        async def empty() -> bool:
+            nonlocal quiet_since
+            if copies.ops():
+                quiet_since = None
+                return False
+            quiet_since = quiet_since if quiet_since is not None else self._recorder.now()
+            return self._recorder.now() - quiet_since >= QUIET * 1e9
+
+        await admin.until("no write of the run is inside a member any more", empty, deadline=DRAINED_DEADLINE)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -28,6 +28,16 @@ NO_ANSWER = 0.5
 ANSWER = 5.0
 """Seconds in which one must come that is not held up."""
 DRIVER = "driver"
+HARMLESS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "aggregate": {"pipeline": [{"$limit": 1}], "cursor": {}},
+    "delete": {"deletes": [{"q": {"_id": {"$in": []}}, "limit": 1}]},
+    "find": {"limit": 1},
+    "findAndModify": {"query": {"_id": {"$in": []}}, "remove": True},
+    "insert": {"documents": [{"_id": [1]}]},
+    "update": {"updates": [{"q": {"_id": {"$in": []}}, "u": {"$set": {"x": 1}}}]},
+}
+"""Commands on a collection in a form that is carried out and changes nothing: an array is no `_id`, and the collection
+is not made for it (measured on 6.0.5)."""
 APP = "app:"
 
 
@@ -55,9 +65,8 @@ class Probe:
         self._cluster, self._target, self._source = cluster, target, source
         database, _, collection = namespace.partition(".")
         self._database = database or "admin"
-        of: dict[str, Any] = {"aggregate": {"pipeline": [{"$limit": 1}], "cursor": {}}, "find": {"limit": 1}}
-        value: Any = (collection or "probe") if command in of or collection else 1
-        self._document = {command or "ping": value, **of.get(command, {})}
+        value: Any = (collection or "probe") if command in HARMLESS or collection else 1
+        self._document = {command or "ping": value, **HARMLESS.get(command, {})}
         self._connection: Connection | None = None
 
     async def connect(self) -> None:

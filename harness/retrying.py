@@ -74,7 +74,7 @@ class Retrying:
         await self._prepared(ground, namespace)
         plan = self._scenario.plan(cluster, namespace, self._run)
         self._recorder.record("predicted", SOURCE, **self._scenario.prediction.recorded())
-        sources = await self._counting(ground, stack)
+        sources = await self._counting(ground, namespace)
         copies = await self._looking(ground, plan, stack)
         consumers = Consumers(self._recorder, plan, [SendListener(self._recorder, self._run)])
         stack.push_async_callback(consumers.stop)
@@ -124,11 +124,12 @@ class Retrying:
                 await client.admin.command({"enableSharding": database, "primaryShard": first})
             await client[database].create_collection(collection)
 
-    async def _counting(self, ground: Ground, stack: AsyncExitStack) -> ExactSources:
+    async def _counting(self, ground: Ground, namespace: str) -> ExactSources:
         """The exact sources, which count from here on; what they change is undone whatever happens."""
         cluster = ground.cluster
+        fail_points = self._scenario.fail_points(namespace, cluster.router is not None)
         members = [
-            Counted(WatchedMember(one.name, one.host, one.spec.role, one.spec.set_name), one.log_lines)
+            Counted(WatchedMember(one.name, one.host, one.spec.role, one.spec.set_name), one.log_lines, fail_points)
             for one in data_members(cluster)
         ]
         control = cluster.proxy.host if cluster.proxy is not None else None

@@ -206,6 +206,13 @@ class RetryOverlap:
             return ["source=driver", f"commands={command}"]
         return []
 
+    def fail_points(self, namespace: str, sharded: bool) -> list[str]:
+        """The server's own names of those that the fault is made of."""
+        if self.parameters.fault == "fail-command":
+            return ["failCommand"]
+        options = (one.partition("=") for one in self.fault_options(namespace, sharded))
+        return [value for name, _, value in options if name == "point" and self.parameters.fault == "fail-point"]
+
     def plan(self, cluster: Cluster, namespace: str, run: str) -> ConsumersPlan:
         """The consumers of the run."""
         parameters = self.parameters

@@ -20,7 +20,7 @@ from faults.options import parse as parse_options
 from harness import prediction
 from harness.drivers import kinds, retries
 from harness.drivers.clients import OptionValue, parse_driver_options
-from harness.drivers.consumers import ConsumersPlan, Sessions, in_group
+from harness.drivers.consumers import ConsumersPlan, in_group
 from harness.drivers.kafka.settings import Rebalance
 from harness.drivers.polling import Handling
 from harness.measures import EXCEEDED, MAXIMUM, NO_OVERLAP, OVERLAP
@@ -73,7 +73,7 @@ class OverlapParameters(Parameters):
     consumers: int = Field(1, ge=1, le=200, description="Consumers, each with a client and a partition of its own.")
     records: int | None = Field(None, ge=1, le=1_000_000, description="Records. [default: one for each consumer]")
     shared_client: bool = Field(False, description="One client for all consumers.")
-    sessions: Sessions = Field("implicit", description="Sessions: the driver's own, one each execution, or consumer.")
+    explicit_session: bool = Field(False, description="One session for all executions of a consumer.")
     write_concern: Literal["majority", "1"] = Field("majority", description="Write concern.")
     max_time: Seconds | None = Field(None, gt=0, description="maxTimeMS of each write, where the driver has it.")
     max_poll_records: int = Field(500, ge=1, description="Kafka's max.poll.records.")
@@ -126,7 +126,7 @@ def predicted(parameters: OverlapParameters, options: Mapping[str, OptionValue])
             timeout=seconds("timeoutMS", None),
             max_time=parameters.max_time,
             retry_writes=bool({key.lower(): value for key, value in options.items()}.get("retrywrites", True)),
-            explicit_session=parameters.sessions == "consumer",
+            explicit_session=parameters.explicit_session,
             consumers=parameters.consumers,
             max_poll_records=parameters.max_poll_records,
             max_poll_interval=parameters.max_poll_interval,
@@ -243,7 +243,7 @@ class RetryOverlap:
             driver=parameters.driver,
             driver_options=self.options,
             shared_client=parameters.shared_client,
-            sessions=parameters.sessions,
+            explicit_session=parameters.explicit_session,
             write_concern=1 if parameters.write_concern == "1" else "majority",
             max_time_ms=None if parameters.max_time is None else round(parameters.max_time * 1000),
             warm=min(MOST_WARM, sharers * (most + 2)) if parameters.pool == "warm" else 0,

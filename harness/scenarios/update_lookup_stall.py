@@ -39,10 +39,18 @@ LARGE_SET_CACHE_GB = 1 / 16
 MEMBERS_NEEDED = 3
 TOO_SMALL = "at least 3 are needed, or a member that stalls takes the majority with it and no write is acknowledged"
 
-HANGS = ("freeze", "pause-replication", "hang-after-command", "swallow", "blackhole", "kill", "remove-member")
+HANGS = (
+    *("freeze", "pause-replication", "hang-after-command", "swallow", "blackhole", "half-open", "partition"),
+    *("kill", "terminate", "remove-member", "hide-member"),
+)
 """Faults under which a lookup waits: for its answer, or for a member with the tag, of which there is none."""
+SLOWS = ("latency", "bandwidth", "slow-apply", "stutter", "cpu-limit", "restart")
+"""Faults under which a lookup is late; whether the stream keeps up is a matter of how late, and of the load. A getMore
+answers when all lookups of its batch are done: with 0.1 s for each, streams with ten events a second fell silent."""
 BREAKS = ("cut",)
 """Faults that break its connection: an error on which the driver resumes by itself."""
+SPARES = ("refuse", "move-tags")
+"""Faults that lookups do not notice: they have a connection, or another member has the tag."""
 
 OUTCOMES = ("stalled", "bounded", "error surfaced", "no effect", "mixed")
 
@@ -119,6 +127,10 @@ class UpdateLookupStall:
         calm = self.parameters.fault == "none" or not self.parameters.traffic
         if calm or self.parameters.full_document == "default":
             return frozenset({"no effect"})
+        if self.parameters.fault in SPARES:
+            return frozenset({"no effect"})
+        if self.parameters.fault in SLOWS:
+            return frozenset({"no effect", "bounded", "stalled", "mixed"})
         if self.parameters.fault in BREAKS:
             return frozenset({"no effect", "error surfaced", "mixed"})
         if self.parameters.fault not in HANGS:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clusters.local import LocalCluster
-from harness.drivers.clients import Driver, close_client, open_client
+from harness.drivers.clients import Driver, OptionValue, close_client, open_client
 from harness.drivers.consumers import Consumers, ConsumersPlan, in_group
 from harness.drivers.effects import record_effects
 from harness.drivers.kafka import NoOffsetForPartition
@@ -335,6 +335,21 @@ async def test_warm_connections_are_open_and_idle_before_the_first_record(observ
 
 
 @pytest.mark.live
+@both_drivers
+async def test_connections_are_warmed_under_a_time_limit_that_turns_waiting_into_an_error(
+    observed: Observed, driver: Driver
+) -> None:
+    limit: dict[str, OptionValue] = {"timeoutMS": 3000}
+    client = open_client(observed.cluster.uri, options=limit, app_name=f"limited {driver}", driver=driver)
+    try:
+        await client.admin.command("ping")
+        await warm(client, 12, limit)
+        assert await _connections(observed.cluster, f"limited {driver}") >= 12
+    finally:
+        await close_client(client)
+
+
+@pytest.mark.live
 @pytest.mark.parametrize("shared", [False, True], ids=["a client each", "one client"])
 async def test_each_client_of_the_consumers_is_warm_when_the_records_come(observed: Observed, shared: bool) -> None:
     plan = planned(observed, consumers=2, shared_client=shared, warm=8)
@@ -344,11 +359,16 @@ async def test_each_client_of_the_consumers_is_warm_when_the_records_come(observ
 
 
 @pytest.mark.live
-async def test_more_warm_connections_than_the_pool_may_have_are_refused(observed: Observed) -> None:
-    client = open_client(observed.cluster.uri, options={"maxPoolSize": 2, "socketTimeoutMS": 400})
+@pytest.mark.parametrize(
+    ("limit", "found"), [({"socketTimeoutMS": 400}, 2), ({"timeoutMS": 3000}, 0)], ids=["socketTimeoutMS", "timeoutMS"]
+)
+async def test_more_warm_connections_than_the_pool_may_have_are_refused(
+    observed: Observed, limit: dict[str, OptionValue], found: int
+) -> None:
+    client = open_client(observed.cluster.uri, options={"maxPoolSize": 2, **limit})
     try:
-        with pytest.raises(NotWarm, match=r"expected 3 within 1\.5 s, found 2"):
-            await warm(client, 3, {"socketTimeoutMS": 400}, deadline=1.5)
+        with pytest.raises(NotWarm, match=rf"expected 3 within 1\.5 s, found {found}"):
+            await warm(client, 3, limit, deadline=1.5)
     finally:
         await close_client(client)
 

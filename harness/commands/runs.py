@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from clusters import adopted
 from clusters.errors import Refused
 from clusters.uri import Uri, needed
 from harness import exits, scenarios
-from harness.commands import options
+from harness.commands import options, questions
 from harness.history import HistoryError
 from harness.interrupts import interruptible
 from harness.output import as_json, complain, out, say
@@ -25,6 +26,7 @@ from harness.result import Result
 from harness.run import Run
 from harness.scenarios.base import Scenario
 from harness.scenarios.parameters import build
+from harness.scenarios.retry_overlap import RetryOverlap
 
 EXTRA_NAMES = ("runs", "json", "quiet", "config")
 
@@ -78,7 +80,11 @@ def _body(scenario: type[Scenario], given: dict[str, Any]) -> None:
 
 
 for _name, _scenario in scenarios.SCENARIOS.items():
-    app.command(_name)(options.command(_scenario.model, partial(_body, _scenario), _scenario.question, EXTRA))
+    _run_it: Callable[[dict[str, Any]], None] = partial(_body, _scenario)
+    _extra = EXTRA
+    if _scenario is RetryOverlap:
+        _run_it, _extra = questions.instead(_run_it), {**EXTRA, **questions.EXTRA}
+    app.command(_name)(options.command(_scenario.model, _run_it, _scenario.question, _extra))
 
 
 @app.callback()

@@ -1,0 +1,1 @@
+"""Suites: many questions asked of one server, each by runs and looks of its own, their answers in one finding."""

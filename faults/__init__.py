@@ -10,11 +10,14 @@ from faults.fail_point import AnyFailPoint
 from faults.freeze import Freeze
 from faults.half_open import HalfOpen
 from faults.hang_after_command import HangAfterCommand
+from faults.hang_in_yield import HangInYield
 from faults.hide_member import HideMember
 from faults.isolate_primary import IsolatePrimary
 from faults.kill import Kill
 from faults.latency import Latency
+from faults.lock_wait import LockWait
 from faults.move_tags import MoveTags
+from faults.no_tickets import NoTickets
 from faults.partition import Partition
 from faults.pause_replication import PauseReplication
 from faults.refuse import Refuse
@@ -25,6 +28,7 @@ from faults.step_down import StepDown
 from faults.stutter import Stutter
 from faults.swallow import Swallow
 from faults.terminate import Terminate
+from faults.write_conflict import WriteConflict
 
 __all__ = [
     "AnyFailPoint",
@@ -38,11 +42,14 @@ __all__ = [
     "Freeze",
     "HalfOpen",
     "HangAfterCommand",
+    "HangInYield",
     "HideMember",
     "IsolatePrimary",
     "Kill",
     "Latency",
+    "LockWait",
     "MoveTags",
+    "NoTickets",
     "Partition",
     "PauseReplication",
     "Refuse",
@@ -55,6 +62,7 @@ __all__ = [
     "Swallow",
     "Terminate",
     "Unproven",
+    "WriteConflict",
     "by_name",
     "names",
     "summary",

@@ -43,6 +43,15 @@ async def no_secondary(target: Member) -> str | None:
     return None if hello.get("secondary") else f"{target.name} is no secondary: nothing is replicated to it"
 
 
+async def no_primary(target: Member) -> str | None:
+    """Why nothing is written to it that could be made to wait, or None."""
+    try:
+        hello = await ask(target, {"hello": 1})
+    except NoAnswer as error:
+        return str(error)
+    return None if hello.get("isWritablePrimary") else f"{target.name} is no primary: nothing is written to it"
+
+
 def stand_in(site: Site) -> str | None:
     """Why a fail point of the target could not be looked at, or None."""
     if site.target.spec.role.is_mongod or site.cluster.server.router != "stand-in":

@@ -18,7 +18,7 @@ from clusters.cluster import data_members, primary_of
 from clusters.guard import RunCommand
 from clusters.topology import ROUTER
 from faults.base import Injection, Unproven
-from harness import stage
+from harness import stage, write_kills
 from harness.drivers.consumers import Consumers, ConsumersPlan
 from harness.drivers.effects import record_effects
 from harness.ground import Ground
@@ -80,7 +80,7 @@ class Retrying:
         stack.push_async_callback(consumers.stop)
         await consumers.start()
         self._phase("break", None)
-        healed = await self._broken(ground, namespace, consumers, sources)
+        healed = await self._broken(ground, namespace, consumers, sources, copies)
         healed_at = self._recorder.now()
         self._phase("recover", None)
         if healed is not False:
@@ -167,7 +167,9 @@ class Retrying:
         options = self._scenario.fault_options(namespace, cluster.router is not None)
         return await aim(ground, target, self._parameters.fault, options, namespace), options
 
-    async def _broken(self, ground: Ground, namespace: str, consumers: Consumers, sources: ExactSources) -> bool | None:
+    async def _broken(
+        self, ground: Ground, namespace: str, consumers: Consumers, sources: ExactSources, copies: Copies
+    ) -> bool | None:
         """The fault from its injection to its heal, while the consumers write; whether it is healed, None: there was
         none. Raises Unproven."""
         if self._parameters.fault == "none":
@@ -183,6 +185,8 @@ class Retrying:
             self._phase("hold", self._parameters.hold)
             await self._held(injection, consumers)
             self._phase("release", None)
+            if self._parameters.release == "kill-op":
+                await write_kills.kill(ground.cluster, self._recorder, copies.ops())
         finally:
             healed = await heal(self._recorder, SOURCE, injection, FAULT_ID)
         await sources.read("released")

@@ -54,6 +54,7 @@ class Attempted(History):
         session: str | None = None,
         numbered: bool = True,
         command: str = "insert",
+        code: int | None = None,
     ) -> None:
         """`tapped`: requests that the tap read, if not the sends; `session`: an explicit one, else one of its own."""
         self.sessions += 1
@@ -72,7 +73,7 @@ class Attempted(History):
                 request=self.requests, ok=False, seconds=0.5, error="timed out", code=None, labels=list(labels),
             )  # fmt: skip
         self.add(
-            begun + seconds, "execution.ended", outcome=outcome, error="timed out", code=None, code_name=None,
+            begun + seconds, "execution.ended", outcome=outcome, error="timed out", code=code, code_name=None,
             labels=[], seconds=seconds, effect={"inserted": 1} if effect else None, **common,
         )  # fmt: skip
         total = sends if tapped is None else tapped

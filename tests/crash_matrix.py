@@ -31,11 +31,15 @@ IN_SERVER = (
     "fail-command commands=find errorCode=8",
     'fail-point point=failCommand data={"failCommands":["find"],"errorCode":{"$numberInt":"8"}} proof=on',
     "hang-after-command",
+    "hang-in-yield proof=on",
+    "lock-wait",
+    "no-tickets",
     "pause-replication how=rsSyncApplyStop",
     "pause-replication how=stopReplProducer",
     "pause-replication how=fsyncLock",
     "slow-apply how=sleepBeforeCommit",
     "slow-apply how=secondaryDelay",
+    "write-conflict ids=1",
 )
 ON_MEMBERS = (
     "freeze",
@@ -60,6 +64,9 @@ POINTS = {
 """Where the harness dies. Each cell has one of its row, drawn; another seed draws others."""
 HEALERS = ("guardian", "heal", "next command")
 SEED = os.environ.get("MONGOFAULT_CRASH_SEED", "0")
+MANY_TICKETS = 128
+DEFAULTS = {"transactionLifetimeLimitSeconds": 60, "internalQueryExecYieldIterations": 1000}
+"""What a server has from the start (6.0.5)."""
 WHOLE = 40.0
 """Seconds until all is as it was; one to five on a machine of one's own."""
 
@@ -175,6 +182,13 @@ class Site:
         assert "failpoint.failCommand" in parameters
         if server.admin.command("currentOp").get("fsyncLock"):
             on.append("fsyncLock")
+        tickets = server.admin.command("serverStatus")["wiredTiger"]["concurrentTransactions"]["write"]
+        if tickets["totalTickets"] < MANY_TICKETS:
+            on.append(f"{tickets['totalTickets']} write tickets")
+        on += [f"{name} is {parameters[name]}" for name, value in DEFAULTS.items() if parameters[name] != value]
+        operations = server.admin.command({"currentOp": 1, "$all": True})["inprog"]
+        on += ["a transaction" for one in operations if "transaction" in one]
+        on += ["one that sleeps" for one in operations if "sleep" in one.get("command", {})]
         if server.admin.command("replSetGetConfig")["config"]["members"] != self.members:
             on.append("another configuration")
         return on

@@ -56,6 +56,7 @@ ALL: list[Undo] = [
     FailPointOff("127.0.0.1:1", "failCommand"),
     FsyncUnlock("127.0.0.1:1"),
     RunCommand("127.0.0.1:1", "admin", {"setParameter": 1, "x": {"$numberLong": "5"}}),
+    RunCommand("127.0.0.1:1", "admin", {"setParameter": 1, "x": 5}, in_memory=True),
     Reconfigure(("127.0.0.1:1",), "shard0", {"127.0.0.1:1": {"tags": {"dc": "a"}, "priority": 2}}),
     AddMember(
         ("127.0.0.1:1",), "shard0", {"_id": 2, "host": "127.0.0.1:2", "tags": {}, "secondaryDelaySecs": Int64(0)}
@@ -265,7 +266,7 @@ def test_a_command_that_cannot_be_started_is_not_called_undone(tmp_path: Path) -
         StartProcess(["/nowhere/mongod"], str(tmp_path / "log"), new_token()).undo(5)
 
 
-def test_a_server_that_is_gone_has_no_fail_point_but_its_command_was_not_run() -> None:
+def test_a_server_that_is_gone_has_no_fail_point_but_its_command_was_not_run_unless_for_its_memory_alone() -> None:
     nobody = "127.0.0.1:1"
     FailPointOff(nobody, "failCommand").undo(5)
     FsyncUnlock(nobody).undo(5)
@@ -273,6 +274,7 @@ def test_a_server_that_is_gone_has_no_fail_point_but_its_command_was_not_run() -
     RemoveRule(nobody, "cut shard0-1").undo(5)
     with pytest.raises(UndoFailed, match="nobody listens"):
         RunCommand(nobody, "admin", {"ping": 1}).undo(1)
+    RunCommand(nobody, "admin", {"ping": 1}, in_memory=True).undo(1)
     with pytest.raises(UndoFailed, match="no primary found"):
         Reconfigure([nobody], "shard0", {nobody: {"priority": 1}}).undo(0.1)
 

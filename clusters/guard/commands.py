@@ -105,13 +105,18 @@ def fsync_unlock(host: str, deadline: float) -> None:
             raise UndoFailed(str(error)) from None
 
 
-def run_extended(host: str, database: str, command: Mapping[str, Any], deadline: float) -> None:
-    """Run a command given as extended JSON (v2, relaxed or canonical)."""
+def run_extended(
+    host: str, database: str, command: Mapping[str, Any], deadline: float, *, in_memory: bool = False
+) -> None:
+    """Run a command given as extended JSON (v2, relaxed or canonical). `in_memory`: a server that is gone is none."""
     from bson import json_util
 
     try:
         run(host, database, json_util.loads(json.dumps(command)), deadline)
-    except (Refused, CommandError) as error:
+    except Refused as error:
+        if not in_memory:
+            raise UndoFailed(str(error)) from None
+    except CommandError as error:
         raise UndoFailed(str(error)) from None
 
 

@@ -175,14 +175,18 @@ class RemoveRule:
 
 @dataclass(frozen=True, slots=True)
 class RunCommand:
-    """Run a command, given as extended JSON, on one server. It must bear being run twice."""
+    """Run a command, given as extended JSON, on one server. It must bear being run twice.
+
+    `in_memory`: it puts right what nothing but the process holds, so that one that is gone needs it no more.
+    """
 
     host: str
     database: str
     command: Mapping[str, Any]
+    in_memory: bool = False
 
     def undo(self, deadline: float) -> None:
-        commands.run_extended(self.host, self.database, self.command, deadline)
+        commands.run_extended(self.host, self.database, self.command, deadline, in_memory=self.in_memory)
 
     def __str__(self) -> str:
         return f"{next(iter(self.command), 'nothing')} on {self.host}"

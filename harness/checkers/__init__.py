@@ -12,6 +12,7 @@ from harness.checkers import (
     alarms,
     counts,
     course,
+    cut,
     delivery,
     durability,
     effects,
@@ -59,6 +60,7 @@ OF_COPIES = (
     recovery.examine,
     predicted.examine,
     overlap.examine,
+    cut.examine,
     counts.examine,
     effects.examine,
 )

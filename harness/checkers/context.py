@@ -36,6 +36,8 @@ class Context:
     """Options of the streams' client, as given."""
     write: str | None = None
     """The kind of the logical writes, where a run had such."""
+    max_time: float | None = None
+    """maxTimeMS of the logical writes, where they had one."""
     expected: frozenset[str] = frozenset()
     """Acceptable outcomes of the streams; each stream's must be among them."""
     recovery_margin: float = 30.0
@@ -49,6 +51,12 @@ class Context:
     @property
     def without_fault(self) -> bool:
         return self.fault in NO_FAULT
+
+    @property
+    def socket_timeout(self) -> float | None:
+        """socketTimeoutMS of the clients; None: they wait for ever."""
+        given = {name.lower(): value for name, value in self.driver_options.items()}.get("sockettimeoutms")
+        return float(given) / 1000 or None if given is not None else None
 
     @classmethod
     def of(cls, started: Mapping[str, Any]) -> Context:
@@ -64,6 +72,7 @@ class Context:
                 ("fault", str),
                 ("release", str),
                 ("write", str),
+                ("max_time", float),
                 ("recovery_margin", float),
             )
             if parameters.get(name) is not None

@@ -56,7 +56,7 @@ def examine(digest: Digest, context: Context) -> Finding | None:
         problems += [problem for row in rows for problem in row["problems"]]
     evidence: dict[str, Any] = {
         "kind": context.write,
-        "documents": len(attempts.effects),
+        "documents": sum(kind.held(found).documents for found in documents.values()) if kind else len(attempts.effects),
         **{
             name: sum(len(row[name]) for row in rows)
             for name in ("doubled", "overtaken", "partial", "rolled_back", "lost_unacknowledged")
@@ -102,6 +102,7 @@ def _row(kind: Kind, write: LogicalWrite, documents: Sequence[Mapping[str, Any]]
         "doubled": named[1:] if not kind.idempotent else [],
         "overtaken": [held.last] if held.last is not None and latest is not None and held.last < latest else [],
         "partial": _partial(kind, write, effects, held),
+        "done": _done(kind, documents),
         "rolled_back": rolled_back,
         "lost_unacknowledged": [
             one.number
@@ -190,6 +191,17 @@ def _undone(effects: Sequence[Effect], held: Left) -> Iterable[frozenset[int]]:
         yield frozenset(
             one.execution.number for one in effects if all(ran.member == member for ran in one.execution.ran)
         )
+
+
+def _done(kind: Kind, documents: Sequence[Mapping[str, Any]]) -> str | None:
+    """How many of the documents of a write on many were reached, in words; None for other writes."""
+    if not kind.prepared:
+        return None
+    if kind.expected(()).qty is None:
+        return f"{kind.prepared - len(documents)} of {kind.prepared} documents deleted"
+    named = Counter(one for document in documents for one in document["executions"])
+    reached = ", ".join(f"{named[one]} of {kind.prepared} by execution {one}" for one in sorted(named))
+    return f"updated {reached}" if reached else "nothing updated"
 
 
 def _partial(kind: Kind, write: LogicalWrite, effects: Sequence[Effect], held: Left) -> list[int]:

@@ -27,6 +27,7 @@ STATEMENT = (
 ROWS_SHOWN = 100
 PROBLEMS_SHOWN = 100
 
+MAX_TIME_EXPIRED: Final = 50
 OVERLOADED: Final = "SystemOverloadedError"
 TIMEOUT: Final = "timeoutMS"
 
@@ -181,7 +182,9 @@ def _rules_of_copies(executions: Iterable[Execution]) -> list[str]:
 
 
 def _rules_of_groups(counted: Iterable[Counted]) -> Iterable[str]:
-    if any(one.groups > 1 and one.sessions == 1 and (one.at_once or 0) < one.groups for one in counted):
+    """After error 50 a driver goes on with the session that it had: nothing waited for it then."""
+    shared = (one for one in counted if one.groups > 1 and one.sessions == 1 and (one.at_once or 0) < one.groups)
+    if any(execution.code != MAX_TIME_EXPIRED for one in shared for execution in one.write.executions.values()):
         yield SESSION_RULE
 
 

@@ -23,8 +23,14 @@ from harness.drivers.polling import Book, Handling, PollLoop
 from harness.drivers.warming import warm
 from harness.history import Recorder
 
+TOPIC: Final = "orders"
 CHUNK: Final = 1000
 """Documents that are prepared by one command."""
+
+
+def names(topic: str, partitions: int, records: int) -> list[str]:
+    """Of so many records, dealt out to the partitions in turn, in the order in which they are produced."""
+    return [f"{topic}/{one % partitions}/{one // partitions}" for one in range(records)]
 
 
 def in_group(**settings: Any) -> GroupSettings:
@@ -37,7 +43,8 @@ class ConsumersPlan:
     """`records` are dealt out to the partitions in turn. `namespace`: where the records are written to.
 
     `explicit_session`: one for all executions of a consumer; else the driver takes one for each. `warm`: connections of
-    each client that are open before the start. Raises ValueError on what does not go together.
+    each client that are open before the start. `there`: what a kind would upsert is there before. Raises ValueError on
+    what does not go together.
     """
 
     uri: str = field(repr=False)
@@ -45,7 +52,7 @@ class ConsumersPlan:
     run: str
     kind: Kind
     handling: Handling
-    topic: str = "orders"
+    topic: str = TOPIC
     partitions: int = 1
     records: int = 1
     consumers: int = 1
@@ -57,6 +64,7 @@ class ConsumersPlan:
     write_concern: Acknowledged = "majority"
     max_time_ms: int | None = None
     warm: int = 0
+    there: bool = False
 
     def __post_init__(self) -> None:
         for name in ("partitions", "records", "consumers"):
@@ -70,8 +78,7 @@ class ConsumersPlan:
 
     @property
     def writes(self) -> list[str]:
-        """The names of all records, in the order in which they are produced."""
-        return [f"{self.topic}/{one % self.partitions}/{one // self.partitions}" for one in range(self.records)]
+        return names(self.topic, self.partitions, self.records)
 
     @property
     def app_name(self) -> str:
@@ -213,12 +220,9 @@ class Consumers:
     async def _prepare(self) -> None:
         """What the kind needs to be there, written by a client that no fault is aimed at."""
         plan = self.plan
-        if not plan.kind.prepared:
+        documents = [one for name in plan.writes for one in plan.kind.preparation(name, there=plan.there)]
+        if not documents:
             return
-        names = [
-            f"{plan.topic}/{number % plan.partitions}/{number // plan.partitions}" for number in range(plan.records)
-        ]
-        documents = [document for name in names for document in plan.kind.preparation(name)]
         client = open_client(plan.uri, app_name=f"mongofault {plan.run} preparation"[:128])
         try:
             database, _, name = plan.namespace.partition(".")

@@ -61,7 +61,8 @@ class Kind:
     "Retryable Writes": single-document writes that are acknowledged). `idempotent`: after any number of executions the
     collection is as after one, but for the `execution` that the documents name. `takes_max_time`: the driver has an
     argument for it; pymongo and motor have one for findAndModify alone, other writes get a maxTimeMS only from
-    timeoutMS, which is another thing. `prepared`: documents of the write that must be there before.
+    timeoutMS, which is another thing. `prepared`: documents of the write that must be there before. `upserts`: one
+    document by its `_id`, which may be there before.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Kind:
     takes_max_time: bool = False
     acknowledged: bool = True
     prepared: int = 0
+    upserts: bool = False
 
     async def execute(self, collection: Any, write: str, execution: int, options: WriteOptions) -> Effect | None:
         """One execution, by either driver. Raises PyMongoError; ValueError on options that the kind does not take."""
@@ -92,8 +94,10 @@ class Kind:
         if options.session is not None and not self.acknowledged:
             raise ValueError(f"write {self.name}: the driver refuses an explicit session without acknowledgement")
 
-    def preparation(self, write: str) -> list[dict[str, Any]]:
-        """Documents to be there before the first execution."""
+    def preparation(self, write: str, *, there: bool = False) -> list[dict[str, Any]]:
+        """Documents to be there before the first execution; `there`: also the one that it would else make."""
+        if there and self.upserts:
+            return [{"_id": write, "write": write, "execution": None}]
         return [
             {"write": write, "execution": None, "part": part, "qty": 0, "executions": []}
             for part in range(self.prepared)
@@ -104,8 +108,11 @@ class Kind:
         return self.leaves(effective)
 
     def held(self, documents: Iterable[Mapping[str, Any]]) -> Left:
-        """What is left by the documents that there are of one logical write: to be held against `expected`."""
-        found = list(documents)
+        """What is left by the documents that there are of one logical write: to be held against `expected`.
+
+        One that was there before, and that no execution has changed, is none of them.
+        """
+        found = [one for one in documents if self.prepared or one["execution"] is not None]
         counted = self.expected(()).qty is not None
         named = [one for document in found for one in document.get("executions", [document["execution"]])]
         return Left(
@@ -242,10 +249,12 @@ KINDS: Final[Mapping[str, Kind]] = {
     for one in (
         Kind("insert", "insert", True, False, _insert, _inserted(1)),
         Kind("insert-business-id", "insert", True, True, _insert_business_id, _kept_first),
-        Kind("set", "update", True, True, _set, _kept_last),
-        Kind("inc", "update", True, False, _inc, _added),
-        Kind("replace-upsert", "update", True, True, _replace, _kept_last),
-        Kind("find-and-modify", "findAndModify", True, False, _find_and_modify, _added, takes_max_time=True),
+        Kind("set", "update", True, True, _set, _kept_last, upserts=True),
+        Kind("inc", "update", True, False, _inc, _added, upserts=True),
+        Kind("replace-upsert", "update", True, True, _replace, _kept_last, upserts=True),
+        Kind(
+            "find-and-modify", "findAndModify", True, False, _find_and_modify, _added, takes_max_time=True, upserts=True
+        ),
         Kind("bulk-ordered", "insert", True, False, _bulk(ordered=True), _inserted(BULK)),
         Kind("bulk-unordered", "insert", True, False, _bulk(ordered=False), _inserted(BULK)),
         Kind("update-many", "update", False, False, _update_many, _added_to_many, prepared=MANY),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.table import Table
 
-from harness.checkers import effects, overlap, predicted
+from harness.checkers import counts, cut, effects, overlap, predicted
 from harness.measures import duration
 
 UNBOUNDED = "no bound"
@@ -60,8 +60,56 @@ def lines(findings: Mapping[str, Mapping[str, Any]]) -> list[str]:
             if found[name]
         ]
         told.append(f"{found['documents']} documents at the end" + (f": {', '.join(marred)}" if marred else ""))
+        told += _in_part(found)
+    if cut.NAME in findings:
+        told.append(_max_time(findings[cut.NAME]))
+    if counts.NAME in findings:
+        told += _terms(findings[counts.NAME])
     told += [f"rule: {rule}" for rule in findings[overlap.NAME]["rules"]]
     return told
+
+
+def _max_time(found: Mapping[str, Any]) -> str:
+    """Whether it ended the writes in the server."""
+    limits = f"maxTimeMS {duration(found['max_time'])}"
+    if found["socket_timeout"] is not None:
+        limits += f", below socketTimeoutMS {duration(found['socket_timeout'])},"
+    if found["cut"] is None:
+        return f"{limits} had nothing to end"
+    if found["cut"] == "yes":
+        return (
+            f"{limits} ended each of {found['held']} executions in the server: error 50 after one send, "
+            f"{_copies(found)} at once, {found['effective']} took effect"
+        )
+    word = "did not end the writes" if found["cut"] == "no" else "did not end all of the writes"
+    return (
+        f"{limits} {word}: of {found['held']} executions {found['ended_on_first_send']} ended with error 50 after one "
+        f"send, {found['ended_on_resend']} with the error 50 of their resend, {found['timed_out']} with the driver's "
+        f"timeout; {_copies(found)} at once, {found['effective']} took effect"
+    )
+
+
+def _copies(found: Mapping[str, Any]) -> str:
+    return "1 copy" if found["copies_at_once"] == 1 else f"{found['copies_at_once']} copies"
+
+
+def _terms(found: Mapping[str, Any]) -> Iterable[str]:
+    """Of each member, where what came in over the wire went."""
+    for check in found["checks"]:
+        if check["term"] == counts.READ:
+            term = check["figures"]
+            yield (
+                f"{check['where']}: the tap read {term['tap']} = {term['counters'] - term['internal']} counted by the "
+                f"server + {term['rejected']} rejected by fail points + {term['never read']} never read"
+                + (f" + {term['in flight']} in flight" if term["in flight"] else "")
+            )
+
+
+def _in_part(found: Mapping[str, Any]) -> Iterable[str]:
+    """Of each write on many documents that was done in part, how much of it."""
+    for row in found["writes"]:
+        if row["partial"]:
+            yield f"write {row['write']} done in part: {row['done']}"
 
 
 def _number(value: int | None) -> str:

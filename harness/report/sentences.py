@@ -34,7 +34,8 @@ def sentence(event: Event) -> str | None:
         case "fault.recovered":
             return f"cluster whole again after {event['seconds']:.1f} s"
         case "release" if event["what"] == "op killed":
-            return f"op {event['opid']} killed on {event['member']} (stream {event['stream']})"
+            whose = f"write {event['write']}" if event.get("write") else f"stream {event['stream']}"
+            return f"op {event['opid']} killed on {event['member']} ({whose})"
         case "release":
             return f"{event['what']}{': ' + event['member'] if event.get('member') else ''}"
         case "cluster" if event["what"] == "guardian replaced":

@@ -7,6 +7,7 @@ they have given up, or as long as is asked. What was sent and what ran is counte
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
@@ -20,12 +21,13 @@ from faults.options import parse as parse_options
 from harness import prediction
 from harness.drivers import kinds, retries
 from harness.drivers.clients import OptionValue, parse_driver_options
-from harness.drivers.consumers import ConsumersPlan, in_group
+from harness.drivers.consumers import TOPIC, ConsumersPlan, in_group, names
 from harness.drivers.kafka.settings import Rebalance
 from harness.drivers.polling import Handling
 from harness.measures import EXCEEDED, MAXIMUM, NO_OVERLAP, OVERLAP
 from harness.prediction import Prediction, Server
 from harness.prediction.settings import CONNECT_TIMEOUT
+from harness.prediction.timeline import timeline
 from harness.scenarios.parameters import Parameters, Seconds
 
 OUTCOMES: Final = (MAXIMUM, OVERLAP, NO_OVERLAP, EXCEEDED)
@@ -46,6 +48,16 @@ ENGINE_HANGS: Final[Mapping[str, str]] = {
 """Fail points inside the engine, behind the session's check-out, by the command that they hold."""
 
 
+INTERRUPTIBLE: Final = frozenset({"lock-wait", "write-conflict", "no-tickets"})
+"""Faults under which a write waits where it looks for interrupts."""
+BEFORE_MAX_TIME: Final = frozenset({"fail-command", "freeze"})
+"""Faults that hold a request, and its resend, before the server looks at its maxTimeMS."""
+WITHOUT_CONFLICT: Final = frozenset({"insert", "bulk-ordered", "bulk-unordered", "w0"})
+"""Kinds whose `_id` the driver draws."""
+IN_ENGINE: Final = frozenset({"fail-point", "hang-in-yield"}) | INTERRUPTIBLE
+"""Faults that hold each write inside the engine from the first one on."""
+
+
 class OverlapParameters(Parameters):
     """Options of `retry-overlap`."""
 
@@ -63,6 +75,9 @@ class OverlapParameters(Parameters):
     )
     hold: Seconds | None = Field(
         None, gt=0, le=7200, description="How long the fault is held. [default: until all consumers have given up]"
+    )
+    release: Literal["heal", "kill-op"] = Field(
+        "heal", description="What ends the hold: the fault is healed; or first the run's writes are killed."
     )
     write: str = Field("insert", description=f"Kind of write: {', '.join(kinds.KINDS)}.")
     retry: str = Field("fixed(0s,3)", description="The application's retries, as fixed(1s,3) or spring-default.")
@@ -90,7 +105,16 @@ class OverlapParameters(Parameters):
                 parse_options(kind.name, kind.options, self.fault_option)
         elif self.fault_option:
             raise ValueError("--fault none: there is no fault for --fault-option")
+        if self.release != "heal" and self.fault == "none":
+            raise ValueError(f"--release {self.release}: without a fault nothing is held")
         kinds.kind(self.write)
+        if self.fault == "write-conflict" and not self.fault_option and self.write in WITHOUT_CONFLICT:
+            raise ValueError(
+                f"--fault write-conflict: --write {self.write} makes a document of its own each time, with nothing "
+                "to conflict with: expected another kind of write"
+            )
+        if self.fault == "hang-in-yield" and not kinds.kind(self.write).prepared:
+            raise ValueError(f"--fault hang-in-yield: --write {self.write} does not go over many documents")
         options = parse_driver_options(self.driver_option)
         give_up = predicted(self, options).give_up
         if self.fault != "none" and self.hold is None and give_up is None:
@@ -117,7 +141,7 @@ def predicted(parameters: OverlapParameters, options: Mapping[str, OptionValue])
         given = {key.lower(): value for key, value in options.items()}.get(name.lower())
         return default if given is None else float(given) / 1000 or None
 
-    return prediction.predict(
+    found = prediction.predict(
         prediction.Settings(
             policy=retries.parse(parameters.retry),
             write=prediction.WRITES[parameters.write],
@@ -134,6 +158,9 @@ def predicted(parameters: OverlapParameters, options: Mapping[str, OptionValue])
             server=_assumed(parameters),
         )
     )
+    if parameters.fault not in BEFORE_MAX_TIME:
+        return found
+    return replace(found, timeline=timeline(replace(found.settings, max_time=None)))
 
 
 def _assumed(parameters: OverlapParameters) -> Server:
@@ -141,7 +168,7 @@ def _assumed(parameters: OverlapParameters) -> Server:
     options = " ".join(parameters.fault_option)
     if "errorCode" in options or "closeConnection" in options:
         return Server.REFUSES
-    return Server.INTERRUPTIBLE if parameters.fault == "pause-replication" else Server.HANGS
+    return Server.INTERRUPTIBLE if parameters.fault in {"pause-replication", *INTERRUPTIBLE} else Server.HANGS
 
 
 class RetryOverlap:
@@ -179,7 +206,7 @@ class RetryOverlap:
         fault, hold = self.parameters.fault, self.parameters.hold
         if fault in ("none", "swallow"):
             return frozenset({NO_OVERLAP})
-        if fault not in ("fail-command", "fail-point") or (fault == "fail-command" and self.parameters.fault_option):
+        if fault not in {"fail-command", *IN_ENGINE} or (fault == "fail-command" and self.parameters.fault_option):
             return frozenset({MAXIMUM, OVERLAP, NO_OVERLAP})
         course, most = self.prediction.timeline, self.prediction.bounds
         if hold is not None and (course.give_up is None or hold < course.give_up):
@@ -202,6 +229,9 @@ class RetryOverlap:
         if fault == "fail-point":
             data = f'{{"nss":"{namespace}"}}' if command == "insert" else "{}"
             return [f"point={ENGINE_HANGS[command]}", f"data={data}"]
+        if fault == "write-conflict" and self.kind.name == "insert-business-id":
+            consumers = self.parameters.consumers
+            return [f"ids={','.join(names(TOPIC, consumers, self.parameters.records or consumers))}"]
         if fault == "swallow":
             return ["source=driver", f"commands={command}"]
         return []
@@ -246,5 +276,7 @@ class RetryOverlap:
             explicit_session=parameters.explicit_session,
             write_concern=1 if parameters.write_concern == "1" else "majority",
             max_time_ms=None if parameters.max_time is None else round(parameters.max_time * 1000),
+            # No interrupt ends the conflict of an upsert with a document that is only about to be: see the fault.
+            there=parameters.fault == "write-conflict" and not parameters.fault_option,
             warm=min(MOST_WARM, sharers * (most + 2)) if parameters.pool == "warm" else 0,
         )

@@ -50,6 +50,7 @@ async def consuming(observed: Observed, plan: ConsumersPlan, *listeners: Heard) 
     consumers = Consumers(observed.recorder, plan, listeners)
     try:
         await consumers.start()
+        consumers.produce()
         yield consumers
     finally:
         await consumers.stop()
@@ -284,6 +285,7 @@ async def test_an_execution_without_an_answer_when_all_is_stopped_is_unknown(obs
     async with failing(observed.cluster, plan.app_name, "insert", {"times": 1}, blockConnection=True, blockTimeMS=3000):
         consumers = Consumers(observed.recorder, plan)
         await consumers.start()
+        consumers.produce()
         assert not await consumers.finished(0.5)
         assert consumers.counters.in_flight == 1
         start = time.monotonic()

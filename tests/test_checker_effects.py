@@ -143,6 +143,27 @@ def test_an_update_of_many_that_was_interrupted_may_have_done_any_part_and_the_d
         assert finding.evidence["partial"] == (1 if 0 < done < MANY else 0)
 
 
+@pytest.mark.parametrize(
+    ("kind", "documents", "done"),
+    [
+        (
+            "update-many",
+            [[1, 2]] * 3 + [[1]] + [[]] * (MANY - 4),
+            "updated 4 of 10 by execution 1, 3 of 10 by execution 2",
+        ),
+        ("delete-many", [[]] * 7, "3 of 10 documents deleted"),
+    ],
+)
+def test_what_was_done_of_a_write_on_many_is_told_in_numbers(kind: str, documents: list[list[int]], done: str) -> None:
+    history = Attempted(write=kind)
+    for number in (1, 2):
+        many(history, number, 0, interrupted=True)
+    history.log()
+    history.effects(*documents_of_many(*documents))
+    (row,) = examined(history).evidence["writes"]
+    assert row["done"] == done
+
+
 def test_three_updates_of_many_add_three_times_to_each_and_one_more_is_a_problem() -> None:
     for times, valid in ((3, True), (4, False), (2, False)):
         history = Attempted(write="update-many")

@@ -141,6 +141,15 @@ def test_with_one_explicit_session_the_groups_are_more_than_the_copies_at_once_a
     assert finding.valid is True
 
 
+def test_a_session_that_the_driver_kept_after_error_50_is_no_explicit_one_that_copies_waited_for() -> None:
+    history = Attempted()
+    for number in range(1, 4):
+        copy = Copy(number * 1.0, number + 0.7, changed=0, executed=False, failed=True)
+        history.execution("t/0/0", number, number * 1.0, [copy], sends=1, session="kept", code=50)
+    history.log()
+    assert examined(history).evidence["rules"] == []
+
+
 def test_a_bulk_may_send_each_of_its_commands_twice() -> None:
     history = Attempted()
     history.execution("t/0/0", 1, 1.0, [Copy(1.0, 2.0)], sends=2, session="a")

@@ -103,6 +103,13 @@ def test_before_the_first_execution_there_is_what_the_kind_prepares(one: Kind) -
     assert len(one.preparation(WRITE)) == one.prepared
 
 
+@every_kind
+def test_a_document_that_was_there_before_and_that_nobody_changed_counts_for_nothing(one: Kind) -> None:
+    there = one.preparation(WRITE, there=True)
+    assert len(there) == max(one.prepared, one.upserts)
+    assert one.held(there) == one.expected(())
+
+
 @given(st.sampled_from(list(KINDS.values())), st.lists(st.integers(1, 20), max_size=8))
 def test_only_what_is_not_idempotent_leaves_more_after_more_executions(one: Kind, effective: list[int]) -> None:
     def amount(left: Left) -> tuple[int, int | None]:

@@ -46,11 +46,13 @@ def planned(observed: Observed, kind: str = "insert", handling: Handling = ONCE,
 
 
 @asynccontextmanager
-async def consuming(observed: Observed, plan: ConsumersPlan, *listeners: Heard) -> AsyncIterator[Consumers]:
+async def consuming(
+    observed: Observed, plan: ConsumersPlan, *listeners: Heard, rate: float | None = None
+) -> AsyncIterator[Consumers]:
     consumers = Consumers(observed.recorder, plan, listeners)
     try:
         await consumers.start()
-        consumers.produce()
+        consumers.produce(rate)
         yield consumers
     finally:
         await consumers.stop()
@@ -358,6 +360,25 @@ async def test_each_client_of_the_consumers_is_warm_when_the_records_come(observ
     async with consuming(observed, plan):
         found = await _connections(observed.cluster, plan.app_name)
     assert 8 <= found < 14 if shared else found >= 16
+
+
+@pytest.mark.live
+async def test_records_come_so_many_a_second_where_that_is_asked_for(observed: Observed) -> None:
+    plan = planned(observed, records=11)
+    began = time.monotonic()
+    async with consuming(observed, plan, rate=20) as consumers:
+        assert await consumers.finished(30)
+        assert time.monotonic() - began >= 0.5
+    polled = [one.t for one in observed.of("record", what="polled")]
+    assert polled[-1] - polled[0] > 0.4e9
+
+
+@pytest.mark.live
+async def test_consumers_that_are_stopped_while_records_come_are_given_no_more(observed: Observed) -> None:
+    plan = planned(observed, records=1000)
+    async with consuming(observed, plan, rate=5) as consumers:
+        assert not await consumers.finished(0.5)
+    assert 1 <= consumers.counters.polled < 10
 
 
 @pytest.mark.live

@@ -123,6 +123,7 @@ class Consumers:
         self._clients: list[Client] = []
         self._loops: list[PollLoop] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._producing: asyncio.Task[None] | None = None
 
     @property
     def counters(self) -> ConsumerCounters:
@@ -170,9 +171,19 @@ class Consumers:
                 f" found {self._group.assignment}"
             )
 
-    def produce(self) -> None:
-        """All records at once."""
+    def produce(self, rate: float | None = None) -> None:
+        """All records: at once, or so many a second."""
+        if rate is not None:
+            self._producing = asyncio.create_task(self._produce(rate), name="producer")
+            return
         for number in range(self.plan.records):
+            self.log.append(self.plan.topic, {"record": number})
+
+    async def _produce(self, rate: float) -> None:
+        clock = asyncio.get_running_loop()
+        began = clock.time()
+        for number in range(self.plan.records):
+            await asyncio.sleep(max(0.0, began + number / rate - clock.time()))
             self.log.append(self.plan.topic, {"record": number})
 
     async def finished(self, deadline: float) -> bool:
@@ -187,6 +198,9 @@ class Consumers:
 
         Raises what ended a consumer, when all is closed.
         """
+        if self._producing is not None:
+            self._producing.cancel()
+            await asyncio.wait([self._producing])
         for loop in self._loops:
             loop.stop()
         if self._tasks:

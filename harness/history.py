@@ -8,7 +8,7 @@ what JSON gives back as it was put in: no tuples, no BSON types). Lines stand in
 run.started      scenario, parameters, seed, server {version, git_version, router, parameters}, expected [outcomes],
                  driver {name, version, pymongo}
                  checkers read from parameters: threshold, hold, recovery_margin (seconds), fault, shards, traffic,
-                 minimum_writes, minimum_events, driver_option ["name=value"]
+                 minimum_writes, minimum_events, driver_option ["name=value"], write, records, consumers
 run.ended        reason: completed | interrupted | failed; detail
 phase            name: bring-up | load | settle | break | hold | release | recover | check
                  check begins when every stream had its deadline to catch up: what is missing then is missing
@@ -39,7 +39,8 @@ counters         member, when: before | released | end; values {name: int} as se
 op.logged        member, write, execution, lsid, txn, command, inside (the engine), executed (to its end), inserted,
                  modified, matched, deleted, upserted, millis, failed, code, began, ended (wall seconds of the member);
                  a request as the log has it, once it has ended; write and execution null where the line was cut short
-log.counted      member; requests, executed, internal {command: n}: the same of all clients and of the member itself
+log.counted      member; requests, executed, internal {command: n}: the same of all clients and of the member itself;
+                 outside: of these, neither inside nor failed, and without a number; refused: as no primary
 copies           member, namespace, interval (seconds since the look before), ops, groups, copies,
                  writes {write: copies}, waiting {session | lock | ticket | fail point | write concern | nothing: ops},
                  oldest (seconds); sampled; ops null: the member does not answer, until there is another line of it
@@ -81,7 +82,7 @@ release          what: tags moved back | member killed | op killed | streams mov
                  member started; fields free; what was done from the phase release on, and what came of it
 schedule         faults [{number, at, hold, fault, on, options}]: what a chaos run is to do, and can be done again
 census           documents [[key, seq]]: the collection at the end, read from the majority
-cluster          what, fields free: e.g. tags moved, member up, primary changed
+cluster          what, fields free: e.g. tags moved, member up, primary changed (set, before, now: was elected anew)
 traffic          fields free: totals at the end of a phase
 predicted        executions, sends, copies: of one record, at most, sends null where time bounds them and no count;
                  give_up (seconds, null: never); rules [{name, rule, why, ground}] that do not hold,

@@ -26,6 +26,7 @@ from harness.checkers import (
     health,
     overlap,
     predicted,
+    records,
     recovery,
     release,
     stall,
@@ -39,6 +40,7 @@ NONE_JUDGED: Final = "none"
 CONTRADICTING: Final = (
     durability.NAME,
     delivery.NAME,
+    records.NAME,
     effects.NAME,
     counts.NAME,
     overlap.NAME,

@@ -36,7 +36,7 @@ def test_eight_sends_four_of_which_were_carried_out_add_up_over_all_sources() ->
         "sampled": 1,
     }  # fmt: skip
     assert figures(finding, counts.READ)["never read"] == 0
-    assert figures(finding, counts.CARRIED_OUT) == {"log": 4, "counters": 8, "failed": 0, "retried": 4}
+    assert figures(finding, counts.CARRIED_OUT) == {"log": 4, "counters": 8, "failed": 0, "retried": 4, "outside": 0}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_requests_that_a_fail_point_rejected_are_in_the_log_and_not_in_the_count
     history.tapped(2)
     finding = examined(history)
     assert finding.valid is True, finding.evidence["problems"]
-    assert figures(finding, counts.REJECTED) == {"log": 2, "counters": 1, "rejected": 1, "entered": 1}
+    assert figures(finding, counts.REJECTED) == {"log": 2, "counters": 1, "rejected": 1, "entered": 1, "refused": 0}
     assert figures(finding, counts.READ)["rejected"] == 1
 
 
@@ -76,9 +76,29 @@ def test_a_request_that_neither_the_counters_nor_a_fail_point_account_for_is_a_p
     finding = examined(history)
     assert finding.valid is False
     assert finding.evidence["problems"] == [
-        "rs0-0: the log has 2 requests, the counters 1; fail points entered 0 times",
+        "rs0-0: the log has 2 requests, the counters 1; fail points entered 0 times, 0 refused as no primary",
         "rs0-0: the log has 1 carried out, the counters 0 (1 - 0 failed - 1 answered from their session's record)",
     ]
+
+
+@pytest.mark.parametrize(("refused", "valid"), [(1, True), (0, False)])
+def test_what_a_member_refuses_as_no_primary_need_not_be_in_its_counters(refused: int, valid: bool) -> None:
+    history = seed_run()
+    history.log(requests=9, refused=refused)
+    history.counters(total=8, retried=4)
+    assert examined(history).valid is valid
+
+
+@pytest.mark.parametrize(("outside", "valid"), [(1, True), (0, False)])
+def test_what_is_answered_outside_of_the_engine_without_an_error_is_counted_and_not_carried_out(
+    outside: int, valid: bool
+) -> None:
+    history = seed_run()
+    history.log(requests=9, outside=outside)
+    history.counters(total=9, retried=4)
+    finding = examined(history)
+    assert finding.valid is valid, finding.evidence["problems"]
+    assert figures(finding, counts.CARRIED_OUT)["outside"] == outside
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,18 @@ def test_what_an_old_primary_did_and_is_gone_was_rolled_back_and_must_not_have_b
         assert finding.evidence["problems"] == ["write t/0/0 execution 1: acknowledged, and nothing is left of it"]
 
 
+@pytest.mark.parametrize("elected", [True, False])
+def test_all_may_be_gone_that_one_primary_did_before_another_election(elected: bool) -> None:
+    history = apart("insert", 1, 2)
+    if elected:
+        history.add(90.0, "cluster", what="primary changed", set="rs0", before="rs0-0", now="rs0-1")
+    history.effects()
+    finding = examined(history)
+    assert finding.valid is elected
+    if elected:
+        assert (finding.evidence["rolled_back"], finding.evidence["doubled"]) == (2, 0)
+
+
 def test_what_is_gone_without_a_failover_is_a_problem() -> None:
     history = apart("insert", 1, 2)
     history.effects(*inserted(2))

@@ -192,6 +192,8 @@ def test_what_was_sampled_is_told_apart_with_its_interval_and_when_nobody_answer
     assert evidence["sources"]["sampled"] == {
         "samples": 3,
         "longest_interval": 0.2,
+        "seen_at_once": 3,
+        "of_at_once": 4,
         "without_an_answer": {"rs0-0": [[35.0, 36.0], [40.0, None]]},
     }
 

@@ -19,6 +19,7 @@ from harness.checkers import (
     health,
     overlap,
     predicted,
+    records,
     recovery,
     release,
     share,
@@ -63,6 +64,7 @@ OF_COPIES = (
     cut.examine,
     counts.examine,
     effects.examine,
+    records.examine,
 )
 """Where logical writes are executed, sent and copied, and no stream is looked at."""
 

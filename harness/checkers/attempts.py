@@ -149,7 +149,7 @@ class Attempts:
         self.counters: dict[str, dict[str, dict[str, int] | None]] = {}
         """By member and when: before, released, end; None where it gave no answer."""
         self.log_counts: dict[str, dict[str, dict[str, int]]] = {}
-        """By member: requests, executed, internal, each by command; of all clients."""
+        """By member: requests, executed, internal, outside, refused, each by command; of all clients."""
         self.blind: dict[str, list[tuple[int, int | None]]] = {}
         """By member, from when until when it gave the sampler no answer; None: to the end."""
         self.samples = 0
@@ -160,6 +160,8 @@ class Attempts:
         self.overlap_alarms: list[Event] = []
         self.cleared: list[Event] = []
         self.effects: list[dict[str, Any]] | None = None
+        self.elections = 0
+        """Sets whose primary was elected anew meanwhile."""
         self.predicted: Event | None = None
         self._transactions: dict[Transaction, tuple[str, int]] = {}
         self._requests: dict[int, Send] = {}
@@ -179,6 +181,7 @@ class Attempts:
             "overlap.cleared": self.cleared.append,
             "effects": self._effects,
             "predicted": self._predicted,
+            "cluster": self._cluster,
         }
 
     def executions(self) -> Iterator[tuple[LogicalWrite, Execution]]:
@@ -264,7 +267,9 @@ class Attempts:
 
     def _log_counted(self, event: Event) -> None:
         self.logged.add(event["member"])
-        self.log_counts[event["member"]] = {name: event[name] for name in ("requests", "executed", "internal")}
+        found = {name: event[name] for name in ("requests", "executed", "internal")}
+        more = {name: event.get(name) or {} for name in ("outside", "refused")}
+        self.log_counts[event["member"]] = {**found, **more}
 
     def _counters(self, event: Event) -> None:
         self.counters.setdefault(event["member"], {})[event["when"]] = event["values"]
@@ -292,13 +297,18 @@ class Attempts:
     def _effects(self, event: Event) -> None:
         self.effects = event["documents"]
 
+    def _cluster(self, event: Event) -> None:
+        self.elections += event.get("what") == "primary changed"
+
     def _predicted(self, event: Event) -> None:
         self.predicted = event
 
 
 def _most_of_a_part(ran: list[Ran], counts: Callable[[Ran], bool]) -> int:
+    counted = [one for one in ran if counts(one)]
+    if len(counted) <= 1:
+        return len(counted)
     found: dict[Part, Counter[str]] = {}
-    for one in ran:
-        if counts(one):
-            found.setdefault(one.part, Counter())[one.member] += 1
+    for one in counted:
+        found.setdefault(one.part, Counter())[one.member] += 1
     return max((max(members.values()) for members in found.values()), default=0)

@@ -38,6 +38,8 @@ class Context:
     """The kind of the logical writes, where a run had such."""
     max_time: float | None = None
     """maxTimeMS of the logical writes, where they had one."""
+    records: int | None = None
+    """How many records there were for the consumers to write."""
     expected: frozenset[str] = frozenset()
     """Acceptable outcomes of the streams; each stream's must be among them."""
     recovery_margin: float = 30.0
@@ -82,6 +84,8 @@ class Context:
         return cls(
             **known,
             shards=parameters.get("shards"),
+            # By default there is one for each consumer.
+            records=parameters.get("records") or parameters.get("consumers"),
             driver_options=options(parameters.get("driver_option") or ()),
             expected=frozenset(started.get("expected") or ()),
         )

@@ -15,6 +15,7 @@ from harness.checkers.columns import FAILED, OK, UNKNOWN, Answers, Fault, GetMor
 from harness.history import Event, HistoryError
 
 if TYPE_CHECKING:
+    from harness.checkers.overlap import Counted
     from harness.checkers.silences import Silence
 
 
@@ -47,6 +48,8 @@ class Digest:
         """Time of the last event."""
         self.silences: dict[str, list[Silence]] = {}
         """By stream, once worked out (`silences.silences`), of the whole history: several checkers ask for them."""
+        self.counted: list[Counted] | None = None
+        """What each logical write came to, once worked out (`overlap.counts_of`): several checkers ask for it."""
         self._seers: dict[str, Callable[[Event], None]] = {
             "run.started": self._run_started,
             "run.ended": self._run_ended,

@@ -50,7 +50,11 @@ def examine(digest: Digest, context: Context) -> Finding | None:
     for document in attempts.effects:
         documents[document["write"]].append(document)
     strangers = sorted(str(name) for name in documents if name not in attempts.writes)
-    rows = [_row(kind, write, documents[write.name]) for write in attempts.writes.values()] if kind else []
+    rows = (
+        [_row(kind, write, documents[write.name], attempts.elections) for write in attempts.writes.values()]
+        if kind
+        else []
+    )
     problems = [f"documents of {name}, which nobody wrote" for name in strangers]
     if not doubts:
         problems += [problem for row in rows for problem in row["problems"]]
@@ -80,10 +84,13 @@ def _doubts(digest: Digest, kind: Kind | None) -> Iterable[str]:
         yield "no member's log was read: which copies took effect is not known"
 
 
-def _row(kind: Kind, write: LogicalWrite, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _row(kind: Kind, write: LogicalWrite, documents: Sequence[Mapping[str, Any]], elections: int) -> dict[str, Any]:
     effects = _effects(write)
     held = kind.held(documents)
-    wanted, rolled_back = _wanted(kind, write, effects, held)
+    wanted, rolled_back = _wanted(kind, write, effects, held, failed_over=bool(elections) or _failed_over(write))
+    kept = [
+        one.execution.number for one in effects for _ in range(one.times) if one.execution.number not in rolled_back
+    ]
     named = [one.execution.number for one in effects for _ in range(one.times)]
     problems = []
     if wanted is not None:
@@ -99,7 +106,7 @@ def _row(kind: Kind, write: LogicalWrite, documents: Sequence[Mapping[str, Any]]
         "executions": len(write.executions),
         "effective": len(named),
         "held": asdict(held) | {"executions": list(held.executions)},
-        "doubled": named[1:] if not kind.idempotent else [],
+        "doubled": kept[1:] if not kind.idempotent else [],
         "overtaken": [held.last] if held.last is not None and latest is not None and held.last < latest else [],
         "partial": _partial(kind, write, effects, held),
         "done": _done(kind, documents),
@@ -130,14 +137,16 @@ def _effects(write: LogicalWrite) -> list[Effect]:
     return sorted(found, key=lambda one: one.ended)
 
 
-def _wanted(kind: Kind, write: LogicalWrite, effects: Sequence[Effect], held: Left) -> tuple[Left | None, list[int]]:
+def _wanted(
+    kind: Kind, write: LogicalWrite, effects: Sequence[Effect], held: Left, *, failed_over: bool
+) -> tuple[Left | None, list[int]]:
     """What there should be where it is not what there is (None: it is); and the executions that a failover undid."""
     if kind.prepared:
         return _wanted_of_many(kind, write, effects, held), []
     orders = list(_orders(effects))
     if any(kind.expected(order) == held for order in orders):
         return None, []
-    if _failed_over(write):
+    if failed_over:
         # What an old primary did and nobody else had got is gone, whatever its log says.
         for undone in _undone(effects, held):
             kept = [one for one in effects if one.execution.number not in undone]

@@ -66,7 +66,7 @@ def examine(digest: Digest, context: Context) -> Finding | None:
     attempts = digest.attempts
     if not attempts.begun:
         return None
-    counted = [count(attempts, write) for write in attempts.writes.values() if write.executions]
+    counted = [one for one in counts_of(digest) if one.executions]
     excesses = [excess for one in counted for excess in _excesses(one, digest, context)]
     problems = [excess["problem"] for excess in excesses if not excess["rules"]]
     doubts = list(_doubts(digest, counted)) if not problems else []
@@ -98,6 +98,8 @@ def examine(digest: Digest, context: Context) -> Finding | None:
             "copies": "log" if attempts.logged else None,
             "sampled": {
                 "samples": attempts.samples,
+                "seen_at_once": sum(one.sampled or 0 for one in counted),
+                "of_at_once": _sum([one.at_once for one in counted]),
                 "longest_interval": attempts.longest_interval,
                 "without_an_answer": {
                     member: [[seconds(start), None if end is None else seconds(end)] for start, end in spans]
@@ -116,6 +118,13 @@ def examine(digest: Digest, context: Context) -> Finding | None:
         "doubts": doubts,
     }
     return Finding(NAME, False if problems else "unknown" if doubts else True, STATEMENT, evidence)
+
+
+def counts_of(digest: Digest) -> list[Counted]:
+    """Of all writes, in the order in which they were heard of."""
+    if digest.counted is None:
+        digest.counted = [count(digest.attempts, write) for write in digest.attempts.writes.values()]
+    return list(digest.counted)
 
 
 def count(attempts: Attempts, write: LogicalWrite) -> Counted:

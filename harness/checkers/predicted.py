@@ -13,7 +13,7 @@ from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding
-from harness.checkers.overlap import Counted, count
+from harness.checkers.overlap import Counted, counts_of
 from harness.measures import EXCEEDED, MAXIMUM, NO_OVERLAP, NS, OVERLAP
 
 NAME = "prediction"
@@ -34,7 +34,7 @@ def examine(digest: Digest, _context: Context) -> Finding | None:
     if attempts.predicted is None:
         return None
     predicted = {name: attempts.predicted.get(name) for name in WHAT}
-    counted = [count(attempts, write) for write in attempts.writes.values()]
+    counted = counts_of(digest)
     at_once = _writes_at_once(attempts)
     doubts = list(_doubts(digest, counted))
     problems = [] if doubts else list(_problems(predicted, counted))
@@ -51,7 +51,10 @@ def examine(digest: Digest, _context: Context) -> Finding | None:
         "outcome": None if doubts else _outcome(attempts, predicted, counted),
         "rows": rows,
         "groups_at_once": {
-            "predicted": None if predicted["copies"] is None else predicted["copies"] * at_once,
+            # What is left of a record that was given up goes on beside the next one's.
+            "predicted": None
+            if predicted["copies"] is None or len(counted) > at_once
+            else predicted["copies"] * at_once,
             "measured": attempts.most_groups,
             "of_writes": at_once,
             "sampled_every": attempts.longest_interval,

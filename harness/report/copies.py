@@ -7,10 +7,12 @@ from typing import Any
 
 from rich.table import Table
 
-from harness.checkers import counts, cut, effects, overlap, predicted
+from harness.checkers import counts, cut, effects, overlap, predicted, records
 from harness.measures import duration
 
 UNBOUNDED = "no bound"
+NAMED = 5
+"""Writes that are named in one line."""
 
 
 def tables(findings: Mapping[str, Mapping[str, Any]]) -> list[Table]:
@@ -63,8 +65,12 @@ def lines(findings: Mapping[str, Mapping[str, Any]]) -> list[str]:
         told += _in_part(found)
     if cut.NAME in findings:
         told.append(_max_time(findings[cut.NAME]))
+        told += _rolled_back(found)
+    if records.NAME in findings:
+        told.append(_of_records(findings[records.NAME]))
     if counts.NAME in findings:
-        told += _terms(findings[counts.NAME])
+        told += _sums(findings[counts.NAME])
+    told += _sampled(findings[overlap.NAME])
     told += [f"rule: {rule}" for rule in findings[overlap.NAME]["rules"]]
     return told
 
@@ -93,23 +99,77 @@ def _copies(found: Mapping[str, Any]) -> str:
     return "1 copy" if found["copies_at_once"] == 1 else f"{found['copies_at_once']} copies"
 
 
-def _terms(found: Mapping[str, Any]) -> Iterable[str]:
-    """Of each member, where what came in over the wire went."""
-    for check in found["checks"]:
-        if check["term"] == counts.READ:
-            term = check["figures"]
-            yield (
-                f"{check['where']}: the tap read {term['tap']} = {term['counters'] - term['internal']} counted by the "
-                f"server + {term['rejected']} rejected by fail points + {term['never read']} never read"
-                + (f" + {term['in flight']} in flight" if term["in flight"] else "")
-            )
-
-
 def _in_part(found: Mapping[str, Any]) -> Iterable[str]:
     """Of each write on many documents that was done in part, how much of it."""
     for row in found["writes"]:
         if row["partial"]:
             yield f"write {row['write']} done in part: {row['done']}"
+
+
+def _rolled_back(found: Mapping[str, Any]) -> list[str]:
+    """The executions that a failover undid, by name."""
+    rows = [row for row in found["writes"] if row["rolled_back"]]
+    named = [f"{row['write']} executions {', '.join(map(str, row['rolled_back']))}" for row in rows[:NAMED]]
+    more = [f"and {len(rows) - NAMED} more writes, in result.json"] if len(rows) > NAMED else []
+    return [f"rolled back by the failover: {'; '.join([*named, *more])}"] if rows else []
+
+
+def _of_records(found: Mapping[str, Any]) -> str:
+    line = f"{found['records']} records: {found['processed']} processed, {found['dead']} dead"
+    if found["dead_with_effect"]:
+        line += f" ({found['dead_with_effect']} of these written all the same)"
+    explained = found["duplicates"] - found["unexplained"]
+    line += f", {found['lost']} lost"
+    return line + (
+        f"; {explained} of {found['duplicates']} duplicate effects are counted copies'" * bool(found["duplicates"])
+    )
+
+
+def _sums(found: Mapping[str, Any]) -> list[str]:
+    """How the tap's count and the server's come together, each term named; of members that were written to."""
+    lines = [
+        f"{link}: {total} at the tap; it sends them on to the shards"
+        for link, total in found["through_a_router"].items()
+    ]
+    checks: dict[str, dict[str, Mapping[str, int]]] = {}
+    for check in found["checks"]:
+        checks.setdefault(check["where"], {})[check["term"]] = check["figures"]
+    for member, terms in checks.items():
+        by = "by fail points"
+        if terms.get(counts.REJECTED, {}).get("refused"):
+            by += " or as no primary"
+        read, rejected, carried_out = (terms.get(one) for one in (counts.READ, counts.REJECTED, counts.CARRIED_OUT))
+        if read is not None and (read["tap"] or read["counters"]):
+            lines.append(
+                f"{member}, read after the release: {read['tap']} at the tap + {read['internal']} of the server's "
+                f"own = {read['counters']} in its counters + {read['rejected']} rejected {by} + "
+                f"{read['never read']} never read + {read['in flight']} in flight"
+            )
+        elif rejected is not None and rejected["log"]:
+            lines.append(
+                f"{member}, read after the release: {rejected['log']} in its log = "
+                f"{rejected['counters']} in its counters + {rejected['rejected']} rejected {by}"
+            )
+        if carried_out is not None and (carried_out["log"] or carried_out["counters"]):
+            rest = carried_out["counters"] - carried_out["failed"] - carried_out["retried"] - carried_out["log"]
+            lines.append(
+                f"{member}: {carried_out['log']} carried out = {carried_out['counters']} in its counters - "
+                f"{carried_out['failed']} failed - {carried_out['retried']} answered from their session's record"
+                + (f" - {rest} that changed nothing" if rest else "")
+            )
+    return lines
+
+
+def _sampled(found: Mapping[str, Any]) -> list[str]:
+    """What the sampler saw of what there was: the only view of overlap while it lasts, and never called exact."""
+    sampler = found["sources"]["sampled"]
+    if not sampler["of_at_once"]:
+        return []
+    seen, there = sampler["seen_at_once"], sampler["of_at_once"]
+    return [
+        f"sampled: {seen} of {there} copies at once seen in the engine ({seen / there:.0%}), in {sampler['samples']} "
+        f"samples, at most {sampler['longest_interval']:.2g} s apart"
+    ]
 
 
 def _number(value: int | None) -> str:

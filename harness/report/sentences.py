@@ -38,6 +38,9 @@ def sentence(event: Event) -> str | None:
             return f"op {event['opid']} killed on {event['member']} ({whose})"
         case "release":
             return f"{event['what']}{': ' + event['member'] if event.get('member') else ''}"
+        case "cluster" if event["what"] == "primary changed":
+            before = "again" if event["now"] == event["before"] else f"{event['before']} was"
+            return f"{event['set']} had another election: {event['now']} is primary, {before}"
         case "cluster" if event["what"] == "guardian replaced":
             return "the guardian was killed; another guardian watches"
         case "stream.error":

@@ -27,6 +27,15 @@ DEADLINE: Final = 10.0
 
 UNANSWERED: Final = (CommandFailed, ConnectionLost, DeadlinePassed)
 
+TOTALS: Final[Mapping[str, Callable[[logged.Logged], bool]]] = {
+    "requests": lambda _request: True,
+    "executed": lambda request: request.executed,
+    "internal": lambda request: request.internal,
+    "outside": lambda request: not request.inside and not request.failed and request.txn is None,
+    "refused": lambda request: not request.inside and request.code in logged.NO_PRIMARY,
+}
+"""What is counted of all clients' requests in a log."""
+
 When = Literal["before", "released", "end"]
 
 
@@ -126,12 +135,12 @@ class ExactSources:
         since = self._since.get(one.member.name, 0.0)
         found = await asyncio.to_thread(lambda lines: list(logged.read_log(lines(since))), one.log_lines)
         ours: list[logged.Logged] = []
-        totals: dict[str, Counter[str]] = {"requests": Counter(), "executed": Counter(), "internal": Counter()}
+        totals: dict[str, Counter[str]] = {name: Counter() for name in TOTALS}
         for request in found:
             if request.ended < since:
                 continue
-            for name, counts in (("requests", True), ("executed", request.executed), ("internal", request.internal)):
-                totals[name][request.command] += counts
+            for name, counts in TOTALS.items():
+                totals[name][request.command] += counts(request)
             if _run_of(request) == self._run or (request.cut and request.comment is None):
                 ours.append(request)
         for request in ours:

@@ -21,6 +21,9 @@ SLOW_QUERY: Final = '"id":51803,'
 DATABASE: Final = "admin"
 """Where the level is set that comes along; the threshold is the whole server's."""
 
+NO_PRIMARY: Final = frozenset({10107, 13435, 189})
+"""NotWritablePrimary, NotPrimaryNoSecondaryOk, PrimarySteppedDown: what a member that is no primary answers a write."""
+
 COUNTED: Final = ("nMatched", "ninserted", "nModified", "nUpserted", "ndeleted")
 
 

@@ -1,0 +1,90 @@
+"""What the text of a run says of copies: each term of a sum named, the sampler's share told as such."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attempts_parts import Attempted, Copy, hung, seed_run
+from harness.checkers import examine_all
+from harness.checkers.context import Context
+from harness.checkers.digest import fold
+from harness.report import copies
+
+
+def lines(history: Attempted) -> list[str]:
+    digest = fold(history.events())
+    findings = examine_all(digest, Context.of(digest.started or {}))
+    evidence: dict[str, dict[str, Any]] = {one.name: one.evidence for one in findings}
+    return copies.lines(evidence)
+
+
+def test_the_taps_count_and_the_servers_are_one_sum_of_named_terms() -> None:
+    history = seed_run()
+    history.log(requests=13, executed=7, internal=3)
+    history.counters(total=11, retried=4, entered=2)
+    history.tapped(12, now=1, unanswered=8)
+    said = lines(history)
+    assert (
+        "rs0-0, read after the release: 12 at the tap + 3 of the server's own = 11 in its counters + "
+        "2 rejected by fail points + 1 never read + 1 in flight"
+    ) in said
+    assert "rs0-0: 7 carried out = 11 in its counters - 0 failed - 4 answered from their session's record" in said
+
+
+def test_what_was_counted_and_changed_nothing_is_a_term_of_its_own() -> None:
+    history = seed_run()
+    history.log(requests=9, outside=1)
+    history.counters(total=9, retried=4)
+    assert any(
+        line.endswith("answered from their session's record - 1 that changed nothing") for line in lines(history)
+    )
+
+
+def test_before_a_router_the_tap_stands_alone_and_the_shards_log_is_held_against_its_counters() -> None:
+    history = seed_run()
+    history.log()
+    history.counters(total=8, retried=4)
+    history.tapped(8, link="router", unanswered=8)
+    said = lines(history)
+    assert "router: 8 at the tap; it sends them on to the shards" in said
+    assert "rs0-0, read after the release: 8 in its log = 8 in its counters + 0 rejected by fail points" in said
+
+
+def test_members_that_nobody_wrote_to_are_left_out() -> None:
+    history = seed_run()
+    history.log()
+    history.counters(total=8, retried=4)
+    history.log("rs0-1", requests=0, executed=0)
+    history.counters("rs0-1")
+    history.tapped(0, link="rs0-1")
+    assert not any("rs0-1" in line for line in lines(history))
+
+
+def test_a_sampled_figure_is_told_with_what_there_was_and_the_interval() -> None:
+    history = seed_run()
+    history.log()
+    history.sampled(20.0, 2)
+    history.sampled(30.0, 3)
+    assert "sampled: 3 of 4 copies at once seen in the engine (75%), in 2 samples, at most 0.2 s apart" in lines(
+        history
+    )
+
+
+def test_executions_that_a_failover_undid_are_named() -> None:
+    history = Attempted(write="insert")
+    history.execution("t/0/0", 1, 1.0, [hung(1)])
+    history.execution("t/0/0", 2, 40.0, [Copy(40.0, 40.1, member="rs0-1")], sends=1, outcome="ok", effect=True)
+    history.log()
+    history.effects({"write": "t/0/0", "execution": 2})
+    assert "rolled back by the failover: t/0/0 executions 1" in lines(history)
+
+
+def test_what_became_of_the_records_is_one_line() -> None:
+    history = seed_run(records=1)
+    history.add(80.0, "record", write="t/0/0", what="dead", consumer="c1", detail=None)
+    history.log()
+    history.effects(*({"write": "t/0/0", "execution": number} for number in range(1, 5)))
+    assert (
+        "1 records: 0 processed, 1 dead (1 of these written all the same), 0 lost; "
+        "3 of 3 duplicate effects are counted copies'"
+    ) in lines(history)

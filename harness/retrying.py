@@ -17,8 +17,10 @@ from clusters import admin
 from clusters.cluster import data_members, primary_of
 from clusters.guard import RunCommand
 from clusters.topology import ROUTER
+from clusters.wire.connection import Connection
 from faults.base import Injection, Unproven
 from harness import stage, write_kills
+from harness.alternating import on_and_off
 from harness.drivers.consumers import Consumers, ConsumersPlan
 from harness.drivers.effects import record_effects
 from harness.ground import Ground
@@ -40,8 +42,18 @@ DRAINED_DEADLINE = 90.0
 """Seconds after the release until nothing of the run may be inside a member any more."""
 ON_DEADLINE = 20.0
 """Seconds until the fault must be on, proven or not."""
+ELECTION_DEADLINE = 10.0
+"""Seconds for a primary to say by which election it is one."""
 QUIET = 1.0
 """Seconds for which nothing must be inside: what lies in a socket's buffer is read then."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Election:
+    """`identity` differs from one election to the next, also where the same member wins."""
+
+    primary: str
+    identity: str
 
 
 class Retrying:
@@ -76,6 +88,7 @@ class Retrying:
         self._recorder.record("predicted", SOURCE, **self._scenario.prediction.recorded())
         sources = await self._counting(ground, namespace)
         copies = await self._looking(ground, plan, stack)
+        primaries = await self._primaries(ground)
         consumers = Consumers(self._recorder, plan, [SendListener(self._recorder, self._run)])
         stack.push_async_callback(consumers.stop)
         await consumers.start()
@@ -93,6 +106,7 @@ class Retrying:
         await consumers.stop()
         self._recorder.record("traffic", SOURCE, **dataclasses.asdict(consumers.counters))
         await sources.end()
+        self._compare(primaries, await self._primaries(ground))
         await record_effects(self._recorder, cluster.uri, namespace, self._run)
         self._phase("check", None)
 
@@ -101,7 +115,8 @@ class Retrying:
         """Seconds until all consumers must be done with their records, once they have begun."""
         each = self._scenario.prediction.give_up or 0.0
         records = -(-(self._parameters.records or 1) // self._parameters.consumers)
-        return each * records * (1 + self._scenario.prediction.polls.redeliveries) + GIVE_UP_DEADLINE
+        given_up = each * records * (1 + self._scenario.prediction.polls.redeliveries)
+        return given_up + self._parameters.production + GIVE_UP_DEADLINE
 
     # load
 
@@ -158,6 +173,29 @@ class Retrying:
         stack.push_async_callback(stop)
         return copies
 
+    async def _primaries(self, ground: Ground) -> dict[str, Election]:
+        """By set, who is primary, and by which election."""
+        found = {}
+        for one in ground.cluster.topology.shards:
+            primary = await primary_of(ground.cluster, one.name)
+            connection = await Connection.open(primary.host, deadline=ELECTION_DEADLINE)
+            connection.close()
+            found[one.name] = Election(primary.name, str(connection.hello.get("electionId")))
+        return found
+
+    def _compare(self, before: dict[str, Election], after: dict[str, Election]) -> None:
+        """What an old primary had alone may be gone since: whoever judges what is left must know."""
+        for name, election in after.items():
+            if election != before[name]:
+                self._recorder.record(
+                    "cluster",
+                    SOURCE,
+                    what="primary changed",
+                    set=name,
+                    before=before[name].primary,
+                    now=election.primary,
+                )
+
     # break, hold, release
 
     async def _aimed(self, ground: Ground, namespace: str) -> tuple[Injection, list[str]]:
@@ -173,11 +211,13 @@ class Retrying:
         """The fault from its injection to its heal, while the consumers write; whether it is healed, None: there was
         none. Raises Unproven."""
         if self._parameters.fault == "none":
-            consumers.produce()
+            consumers.produce(self._parameters.rate)
             self._phase("hold", None)
             await consumers.finished(self._give_up)
             self._phase("release", None)
             return None
+        if self._parameters.every is not None:
+            return await self._on_and_off(ground, namespace, consumers, sources)
         injection, options = await self._aimed(ground, namespace)
         record_opened(self._recorder, SOURCE, injection, FAULT_ID, options)
         try:
@@ -192,6 +232,21 @@ class Retrying:
         await sources.read("released")
         return healed
 
+    async def _on_and_off(
+        self, ground: Ground, namespace: str, consumers: Consumers, sources: ExactSources
+    ) -> bool | None:
+        """The same of a fault that comes and goes while records are produced, each time recovered from."""
+        parameters = self._parameters
+        schedule = parameters.pulses(f"{ground.cluster.topology.shards[0].name}/primary")
+        consumers.produce(parameters.records_a_second)
+        self._phase("hold", parameters.production)
+        aimed = partial(self._aimed, ground, namespace)
+        healed = await on_and_off(self._recorder, ground.cluster, schedule, aimed, until=parameters.production)
+        await consumers.finished(self._give_up)
+        self._phase("release", None)
+        await sources.read("released")
+        return None if healed else False
+
     async def _injected(self, injection: Injection, consumers: Consumers) -> None:
         """Some faults are proven by nothing but the writes that run into them: these begin once it is on."""
         acting = asyncio.create_task(injection.inject())
@@ -202,7 +257,7 @@ class Retrying:
 
             await admin.until(f"{injection.fault.name} is on", acts, deadline=ON_DEADLINE)
             if not acting.done() or acting.exception() is None:
-                consumers.produce()
+                consumers.produce(self._parameters.rate)
             evidence = await acting
         except Unproven as error:
             self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason=str(error))

@@ -93,6 +93,17 @@ def plan(wish: Wish, topology: Topology) -> list[Planned]:
     return planned
 
 
+def pulses(seed: int, every: float, duration: float, fault: str, on: str) -> list[Planned]:
+    """One fault on and off again, for `duration` seconds; never twice at once. Empty where there is no room for it."""
+    source = random.Random(seed)
+    planned: list[Planned] = []
+    for number in range(int(duration / every)):
+        start = number * every + source.uniform(0, JITTER) * every
+        hold = source.uniform(SHORTEST, 1 - JITTER) * every
+        planned.append(Planned(len(planned) + 1, round(start, 3), round(hold, 3), fault, on))
+    return planned
+
+
 def _room(one: SetSpec, keep_majority: bool) -> int:
     """How many of its members may be broken at once."""
     voters = sum(member.votes for member in one.members)

@@ -124,7 +124,7 @@ def test_a_write_that_nobody_waits_for_is_lost_with_its_connection_and_only_tap_
     assert evidence["effects"]["lost_unacknowledged"] == 1
     (read,) = [one for one in evidence["counts"]["checks"] if one["term"] == "read by the server"]
     assert (read["figures"]["tap"], read["figures"]["counters"], read["figures"]["rejected"]) == (1, 0, 1)
-    assert "the tap read 1 = 0 counted by the server + 1 rejected by fail points" in printed
+    assert "1 at the tap + 0 of the server's own = 0 in its counters + 1 rejected by fail points" in printed
 
 
 @pytest.mark.parametrize(

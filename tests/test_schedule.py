@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clusters.errors import Refused
 from clusters.topology import Topology, sharded_cluster
-from harness.schedule import JITTER, LEAST_HOLD, REST, Planned, Wish, of_plain, plan
+from harness.schedule import JITTER, LEAST_HOLD, REST, Planned, Wish, of_plain, plan, pulses
 
 NAMES = ["freeze", "hang-after-command", "pause-replication"]
 TWO_BY_THREE = sharded_cluster(2, 3)
@@ -85,6 +85,23 @@ def test_faults_begin_about_as_often_as_is_asked() -> None:
     schedule = plan(wish(duration=2000.0), sharded_cluster(3, 7))
     assert len(schedule) >= 90
     assert all(one.at % 20 <= JITTER * 20 for one in schedule)
+
+
+def test_pulses_are_fixed_by_the_seed() -> None:
+    assert pulses(7, 5.0, 50.0, "freeze", "rs0/primary") == pulses(7, 5.0, 50.0, "freeze", "rs0/primary")
+    assert pulses(7, 5.0, 50.0, "freeze", "rs0/primary") != pulses(8, 5.0, 50.0, "freeze", "rs0/primary")
+
+
+@given(seed=st.integers(0, 1 << 31), every=st.floats(0.5, 60), duration=st.floats(0, 600))
+def test_pulses_come_one_after_the_other_so_often_and_are_over_in_time(
+    seed: int, every: float, duration: float
+) -> None:
+    schedule = pulses(seed, every, duration, "freeze", "rs0/primary")
+    assert len(schedule) == int(duration / every)
+    ends = [one.at + one.hold for one in schedule]
+    assert all(later.at >= end - 0.01 for end, later in zip(ends, schedule[1:], strict=False))
+    assert all(end <= duration + 0.01 for end in ends)
+    assert all(one.hold > 0 for one in schedule)
 
 
 def test_a_schedule_is_read_as_it_was_stored() -> None:

@@ -60,7 +60,9 @@ def _help(info: Any) -> str:
 
 def _metavar(info: Any) -> str:
     annotation = info.annotation
-    if any(isinstance(one, BeforeValidator) and one.func is parse_seconds for one in info.metadata):
+    # Of an optional one the metadata stay with the type that is not None.
+    metadata = [*info.metadata, *(each for one in get_args(annotation) for each in getattr(one, "__metadata__", ()))]
+    if any(isinstance(one, BeforeValidator) and one.func is parse_seconds for one in metadata):
         return "DURATION"
     choices = [str(one) for one in get_args(annotation) if isinstance(one, str)]
     if choices:

@@ -29,6 +29,7 @@ from harness.prediction import Prediction, Server
 from harness.prediction.settings import CONNECT_TIMEOUT
 from harness.prediction.timeline import timeline
 from harness.scenarios.parameters import Parameters, Seconds
+from harness.schedule import Planned, pulses
 
 OUTCOMES: Final = (MAXIMUM, OVERLAP, NO_OVERLAP, EXCEEDED)
 
@@ -36,6 +37,8 @@ LONGEST_BLOCK: Final = 20.0
 """Seconds that `fail-command` blocks at most: whoever heals waits for it."""
 BLOCK_MARGIN: Final = 2.0
 """Seconds that a block outlasts the last execution of the application."""
+RATE: Final = 20.0
+"""Records a second where the fault goes on and off and nobody says how many."""
 MOST_WARM: Final = 100
 """Connections of a pool, by the drivers' default (maxPoolSize)."""
 
@@ -79,6 +82,12 @@ class OverlapParameters(Parameters):
     release: Literal["heal", "kill-op"] = Field(
         "heal", description="What ends the hold: the fault is healed; or first the run's writes are killed."
     )
+    every: Seconds | None = Field(
+        None,
+        gt=0,
+        le=600,
+        description="The fault goes on and off, about so often, as the seed has it, while records are produced.",
+    )
     write: str = Field("insert", description=f"Kind of write: {', '.join(kinds.KINDS)}.")
     retry: str = Field("fixed(0s,3)", description="The application's retries, as fixed(1s,3) or spring-default.")
     seek_after_error: bool = Field(True, description="The consumer polls again between attempts; else it sleeps.")
@@ -87,6 +96,9 @@ class OverlapParameters(Parameters):
     )
     consumers: int = Field(1, ge=1, le=200, description="Consumers, each with a client and a partition of its own.")
     records: int | None = Field(None, ge=1, le=1_000_000, description="Records. [default: one for each consumer]")
+    rate: float | None = Field(
+        None, gt=0, le=10_000, description="Records produced a second. [default: all at once; with --every 20]"
+    )
     shared_client: bool = Field(False, description="One client for all consumers.")
     explicit_session: bool = Field(False, description="One session for all executions of a consumer.")
     write_concern: Literal["majority", "1"] = Field("majority", description="Write concern.")
@@ -95,7 +107,9 @@ class OverlapParameters(Parameters):
     max_poll_interval: Seconds = Field(300.0, gt=0, description="Kafka's max.poll.interval.ms, as a duration.")
     session_timeout: Seconds = Field(45.0, gt=0, description="Kafka's session.timeout.ms, as a duration.")
     rebalance: Rebalance = Field("eager", description="How partitions are reassigned.")
-    pool: Literal["warm", "cold"] = Field("warm", description="Idle connections when the fault begins, or none.")
+    pool: Literal["warm", "cold"] = Field(
+        "warm", description="Idle connections for all sends when the fault begins, or the first alone."
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> OverlapParameters:
@@ -107,7 +121,8 @@ class OverlapParameters(Parameters):
             raise ValueError("--fault none: there is no fault for --fault-option")
         if self.release != "heal" and self.fault == "none":
             raise ValueError(f"--release {self.release}: without a fault nothing is held")
-        kinds.kind(self.write)
+        self._alternating()
+        kinds.kind(self.write).check(self.write_options(""))
         if self.fault == "write-conflict" and not self.fault_option and self.write in WITHOUT_CONFLICT:
             raise ValueError(
                 f"--fault write-conflict: --write {self.write} makes a document of its own each time, with nothing "
@@ -117,20 +132,67 @@ class OverlapParameters(Parameters):
             raise ValueError(f"--fault hang-in-yield: --write {self.write} does not go over many documents")
         options = parse_driver_options(self.driver_option)
         give_up = predicted(self, options).give_up
-        if self.fault != "none" and self.hold is None and give_up is None:
+        if self.fault != "none" and self.hold is None and self.every is None and give_up is None:
             raise ValueError("with these settings nobody gives up: say with --hold how long the fault is held")
         if self.fault == "fail-command" and not self.fault_option and self.held(give_up) > LONGEST_BLOCK:
             raise ValueError(
-                f"the consumers give up after {give_up:g} s, and fail-command blocks {LONGEST_BLOCK:g} s at most: "
-                "expected shorter timeouts, or --fault fail-point, which holds the writes inside the engine"
+                f"the writes must be held for {self.held(give_up):g} s, and fail-command blocks {LONGEST_BLOCK:g} s "
+                "at most: expected shorter times, or --fault fail-point, which holds the writes inside the engine"
             )
         for one in self.expect:
             if one not in OUTCOMES:
                 raise ValueError(f"--expect {one}: expected one of {', '.join(OUTCOMES)}")
         return self
 
+    def _alternating(self) -> None:
+        """Raises ValueError on what does not go with a fault that goes on and off."""
+        if self.every is None:
+            return
+        if self.fault == "none":
+            raise ValueError("--fault none: there is no fault for --every")
+        if self.hold is not None:
+            raise ValueError("--every: how long each fault is held is drawn; leave --hold out")
+        if self.release != "heal":
+            raise ValueError(f"--every: each fault is healed; leave --release {self.release} out")
+        if not self.pulses("primary"):
+            raise ValueError(
+                f"--every {self.every:g} s: the records are produced within {self.production:g} s, before a fault has "
+                "gone on and off; expected more records, a lower --rate, or a shorter --every"
+            )
+
+    @property
+    def production(self) -> float:
+        """Seconds from the first record that is produced to the last."""
+        rate = self.records_a_second
+        return 0.0 if rate is None else (self.produced - 1) / rate
+
+    @property
+    def records_a_second(self) -> float | None:
+        """None: all at once."""
+        return RATE if self.rate is None and self.every is not None else self.rate
+
+    @property
+    def produced(self) -> int:
+        """How many records."""
+        return self.records or self.consumers
+
+    def pulses(self, on: str) -> list[Planned]:
+        """When the fault is on, if it goes on and off."""
+        return [] if self.every is None else pulses(self.seed, self.every, self.production, self.fault, on)
+
+    def write_options(self, run: str) -> kinds.WriteOptions:
+        """Of every write, but for the session itself."""
+        return kinds.WriteOptions(
+            run,
+            1 if self.write_concern == "1" else "majority",
+            session=True if self.explicit_session else None,
+            max_time_ms=None if self.max_time is None else round(self.max_time * 1000),
+        )
+
     def held(self, give_up: float | None) -> float:
         """Seconds that the writes must be held."""
+        if self.every is not None:
+            return self.every
         return (self.hold if self.hold is not None else give_up or 0.0) + BLOCK_MARGIN
 
 
@@ -204,6 +266,8 @@ class RetryOverlap:
         if self.parameters.expect:
             return frozenset(self.parameters.expect)
         fault, hold = self.parameters.fault, self.parameters.hold
+        if self.parameters.every is not None:
+            return frozenset({MAXIMUM, OVERLAP, NO_OVERLAP})
         if fault in ("none", "swallow"):
             return frozenset({NO_OVERLAP})
         if fault not in {"fail-command", *IN_ENGINE} or (fault == "fail-command" and self.parameters.fault_option):
@@ -246,7 +310,6 @@ class RetryOverlap:
     def plan(self, cluster: Cluster, namespace: str, run: str) -> ConsumersPlan:
         """The consumers of the run."""
         parameters = self.parameters
-        number = parameters.records or parameters.consumers
         most = self.prediction.bounds.sends or 2 * self.prediction.bounds.executions
         sharers = parameters.consumers if parameters.shared_client else 1
         return ConsumersPlan(
@@ -261,7 +324,7 @@ class RetryOverlap:
                 seed=parameters.seed,
             ),
             partitions=parameters.consumers,
-            records=number,
+            records=parameters.produced,
             consumers=parameters.consumers,
             group=in_group(
                 max_poll_records=parameters.max_poll_records,
@@ -278,5 +341,5 @@ class RetryOverlap:
             max_time_ms=None if parameters.max_time is None else round(parameters.max_time * 1000),
             # No interrupt ends the conflict of an upsert with a document that is only about to be: see the fault.
             there=parameters.fault == "write-conflict" and not parameters.fault_option,
-            warm=min(MOST_WARM, sharers * (most + 2)) if parameters.pool == "warm" else 0,
+            warm=min(MOST_WARM, sharers * (most + 2)) if parameters.pool == "warm" else 1,
         )

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pymongo.read_concern import ReadConcern
 
-from harness.drivers.clients import close_client, open_client
+from harness.drivers.clients import close_client, open_client, start_session
 from harness.drivers.kinds import shown
 from harness.history import Recorder
 
@@ -19,7 +19,10 @@ async def record_effects(recorder: Recorder, uri: str, namespace: str, run: str)
     try:
         database, _, name = namespace.partition(".")
         collection: Any = client[database].get_collection(name, read_concern=ReadConcern("majority"))
-        documents = [shown(document) async for document in collection.find({})]
+        # What one member acknowledged may not be the majority's yet: the read waits for all that was done so far.
+        async with await start_session(client) as session:
+            await client.admin.command("ping", session=session)
+            documents = [shown(document) async for document in collection.find({}, session=session)]
     finally:
         await close_client(client)
     documents.sort(key=lambda one: (str(one.get("write")), one.get("execution") or 0, one.get("part", 0)))

@@ -76,7 +76,7 @@ QUESTIONS: Final[Sequence[Question]] = (
         "cold-pool",
         "Is the maximum reached with a cold pool?",
         "No: a stopped process answers no handshake, and what dials it sends nothing.",
-        "the same without open connections",
+        "the same with one open connection",
         runs=["frozen-cold"],
         judge=_cold,
     ),

@@ -63,9 +63,9 @@ def lines(findings: Mapping[str, Mapping[str, Any]]) -> list[str]:
         ]
         told.append(f"{found['documents']} documents at the end" + (f": {', '.join(marred)}" if marred else ""))
         told += _in_part(found)
+        told += _rolled_back(found)
     if cut.NAME in findings:
         told.append(_max_time(findings[cut.NAME]))
-        told += _rolled_back(found)
     if records.NAME in findings:
         told.append(_of_records(findings[records.NAME]))
     if counts.NAME in findings:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from attempts_parts import Attempted, hung
+from attempts_parts import Attempted, Copy, hung
 from harness.checkers import records
 from harness.checkers.context import Context
 from harness.checkers.digest import fold
@@ -73,6 +73,18 @@ def test_an_effect_that_no_copy_explains_is_a_problem() -> None:
     finding = examined(history)
     assert finding.valid is False
     assert finding.evidence["problems"] == ["record t/0/0 execution 2: 1 effects, 0 counted copies"]
+
+
+@pytest.mark.parametrize(("write", "valid"), [("update-many", True), ("insert", False)])
+def test_a_copy_that_was_interrupted_explains_a_part_of_many_documents_and_no_single_one(
+    write: str, valid: bool
+) -> None:
+    history = Attempted(write=write, records=1)
+    history.execution("t/0/0", 1, 1.0, [Copy(1.0, 9.0, changed=0, executed=False, failed=True)], numbered=False)
+    history.add(80.0, "record", write="t/0/0", what="dead", consumer="c1", detail=None)
+    history.log()
+    history.effects(*({"write": "t/0/0", "execution": 1, "qty": 5, "executions": [1]} for _ in range(3)))
+    assert examined(history).valid is valid
 
 
 def test_the_documents_of_one_bulk_are_one_effect() -> None:

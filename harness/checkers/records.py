@@ -46,7 +46,7 @@ def examine(digest: Digest, context: Context) -> Finding | None:
     never_polled = (context.records or len(writes)) - len(writes)
     found = {one.name: _effects(kind, documents[one.name]) for one in writes} if kind else {}
     duplicates = sum(max(0, sum(effects.values()) - 1) for effects in found.values())
-    unexplained = list(_unexplained(writes, found))
+    unexplained = list(_unexplained(kind, writes, found)) if kind else []
     doubts = list(_doubts(digest, context, kind))
     problems = []
     if not incomplete(digest):
@@ -73,12 +73,15 @@ def examine(digest: Digest, context: Context) -> Finding | None:
     return Finding(NAME, False if problems else "unknown" if doubts else True, STATEMENT, evidence)
 
 
-def _unexplained(writes: Sequence[LogicalWrite], found: Mapping[str, Counter[int]]) -> Iterable[str]:
-    """Effects that no copy explains."""
+def _unexplained(kind: Kind, writes: Sequence[LogicalWrite], found: Mapping[str, Counter[int]]) -> Iterable[str]:
+    """Effects that no copy explains. Of a write on many documents one that was interrupted does: it may have done some
+    of them, and the log does not say how many."""
     for write in writes:
         for number, times in sorted(found.get(write.name, Counter()).items()):
             execution = write.executions.get(number)
-            copies = execution.effective if execution is not None else 0
+            copies = 0
+            if execution is not None:
+                copies = execution.copies if kind.prepared else execution.effective
             if times > copies:
                 yield f"record {write.name} execution {number}: {times} effects, {copies} counted copies"
 

@@ -179,6 +179,7 @@ async def test_an_error_that_may_have_been_after_the_write_is_unknown_and_tried_
     assert len(observed.of("record", what="redelivered")) == (4 if seek_after_error else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @both_drivers
 async def test_with_answers_lost_each_execution_is_sent_twice_and_each_leaves_a_document(
@@ -206,6 +207,7 @@ async def test_with_answers_lost_each_execution_is_sent_twice_and_each_leaves_a_
     assert await left(observed) == [{"write": "orders/0/0", "execution": number} for number in (1, 2, 3, 4)]
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @both_drivers
 @pytest.mark.parametrize("rebalance", ["eager", "cooperative"])
@@ -281,6 +283,7 @@ async def test_what_a_write_of_many_is_aimed_at_is_there_before(observed: Observ
     assert [one["name"] for one in heard.commands] == [plan.kind.command] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.live
 async def test_an_execution_without_an_answer_when_all_is_stopped_is_unknown(observed: Observed) -> None:
     plan = planned(observed)

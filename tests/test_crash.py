@@ -74,6 +74,7 @@ def test_killed_during_bring_up_nothing_is_left(place: Place, delay: float) -> N
     assert "nothing to heal" in healed_by_hand(place)
 
 
+@pytest.mark.slow
 def test_with_the_guardian_killed_as_well_heal_by_hand_removes_everything(place: Place) -> None:
     process = place.start(*RUN)
     wait_for(["phase hold"], process, HOLD_DEADLINE)
@@ -161,6 +162,7 @@ def test_a_guardian_that_is_killed_is_replaced_and_the_next_one_does_its_work(pl
     assert place.left_after() == []
 
 
+@pytest.mark.slow
 def test_with_both_killed_the_next_command_heals_what_was_left(place: Place) -> None:
     process = place.start(*RUN)
     wait_for(["phase hold"], process, HOLD_DEADLINE)

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.live
 QUICK = (
     ("pause-replication how=fsyncLock", "hold", "guardian"),
     ("hang-after-command", "hold", "heal"),
-    ("fail-command commands=find errorCode=8", "inject", "next command"),
 )
 RUNS = {
     "fsyncLock": ("--fault", "pause-replication", "--fault-option", "how=fsyncLock"),

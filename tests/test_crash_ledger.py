@@ -61,6 +61,7 @@ def test_the_guardian_heals_by_a_ledger_whose_last_line_is_cut_off(place: Place)
     assert frozen(place) == 0
 
 
+@pytest.mark.slow
 def test_a_line_that_cannot_be_read_is_named_and_all_others_are_healed(place: Place) -> None:
     process, guardian, ledger = freezing(place)
     kill_with_guardian(process, guardian)
@@ -76,6 +77,7 @@ def test_a_line_that_cannot_be_read_is_named_and_all_others_are_healed(place: Pl
     assert place.run("heal").stdout == "nothing to heal\n"
 
 
+@pytest.mark.slow
 def test_a_kept_cluster_whose_ledger_is_damaged_is_not_broken_any_more_but_can_be_taken_down(tmp_path: Path) -> None:
     place = Place(tmp_path)
     try:

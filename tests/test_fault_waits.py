@@ -70,6 +70,7 @@ async def test_a_write_waits_until_its_max_time_and_writes_nothing_and_the_undo_
         assert await changed(primary) == 1
 
 
+@pytest.mark.slow
 async def test_what_waits_without_a_max_time_is_written_after_the_driver_has_given_up(
     replica_set: OwnCluster, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ async def test_what_waits_without_a_max_time_is_written_after_the_driver_has_giv
     assert await changed(primary) == 1
 
 
+@pytest.mark.slow
 async def test_no_max_time_ends_an_upsert_of_a_document_that_the_transaction_is_about_to_make(
     replica_set: OwnCluster, tmp_path: Path
 ) -> None:

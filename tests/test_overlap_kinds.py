@@ -15,7 +15,7 @@ from harness.drivers.effects import record_effects
 from harness.drivers.kinds import KINDS, WriteOptions
 from overlap_parts import WRITE, Overlapping, counting, held, overlapping
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 MEMBER = "rs0-0"
 EXECUTIONS = 3

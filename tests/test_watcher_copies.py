@@ -103,6 +103,7 @@ async def test_more_writes_on_a_collection_than_it_has_clients_are_an_alarm_whos
     assert observed.of("copies", copies=3)[0]["writes"] == {}
 
 
+@pytest.mark.slow
 async def test_a_frozen_primary_holds_nothing_up_and_keeps_its_alarm_until_it_answers(observed: Overlapping) -> None:
     primary = await primary_of(observed.cluster, "rs0")
     member = observed.cluster.members[primary.name]
@@ -142,6 +143,7 @@ async def test_a_member_that_is_gone_is_told_of_once_and_what_was_in_it_is_gone_
     assert copies.ops() == []
 
 
+@pytest.mark.slow
 async def test_a_write_on_two_shards_is_one_copy_on_each_and_one_in_all(sharded: LocalCluster, tmp_path: Path) -> None:
     async with orders(sharded) as collection:
         await collection.insert_many([{"_id": n, "region": n, "qty": 0} for n in (-1, 1)])

@@ -155,6 +155,7 @@ async def test_one_explicit_session_makes_groups_and_no_copies_of_them(observed:
     assert not observed.of("overlap.alarm")
 
 
+@pytest.mark.slow
 async def test_a_frozen_server_reads_all_that_was_sent_once_it_goes_on(observed: Overlapping) -> None:
     """With idle connections, or the resends would die in the handshake."""
     member = observed.cluster.members[MEMBER]
@@ -319,6 +320,7 @@ async def behind_a_router() -> AsyncIterator[OwnCluster]:
         await cluster.down()
 
 
+@pytest.mark.slow
 async def test_through_a_router_each_shard_logs_its_part_and_it_is_one_copy(
     behind_a_router: OwnCluster, tmp_path: Path
 ) -> None:

@@ -161,7 +161,14 @@ class Retrying:
         members = [
             WatchedMember(one.name, one.host, one.spec.role, one.spec.set_name) for one in data_members(ground.cluster)
         ]
-        copies = Copies(self._recorder, members, self._run, namespaces=[plan.namespace], clients=plan.consumers)
+        copies = Copies(
+            self._recorder,
+            members,
+            self._run,
+            namespaces=[plan.namespace],
+            clients=plan.consumers,
+            limit=self._parameters.alarm_above,
+        )
         task = asyncio.create_task(copies.watch(), name="copies")
 
         async def stop() -> None:

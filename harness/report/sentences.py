@@ -11,6 +11,10 @@ NAMED: Final = 12
 """Streams named in one sentence; of more, the first and how many there are."""
 
 
+GROUPS_NAMED: Final = 4
+"""Groups of writes named in one sentence, the oldest first."""
+
+
 def sentence(event: Event) -> str | None:
     """The sentence for an event that stands by itself, or None. Where there are several faults, each has its number."""
     fault = f"fault {event['id']}" if event.source == "chaos" and event.get("id") else "fault"
@@ -43,6 +47,14 @@ def sentence(event: Event) -> str | None:
             return f"{event['set']} had another election: {event['now']} is primary, {before}"
         case "cluster" if event["what"] == "guardian replaced":
             return "the guardian was killed; another guardian watches"
+        case "overlap.alarm":
+            return _overlap(event)
+        case "overlap.cleared":
+            subject = f"of {event['write']} " if event["write"] else ""
+            return (
+                f"no overlap {subject}on {event['namespace']} any more, after {event['seconds']:.1f} s: "
+                f"{event['most_copies']} copies and {event['most_groups']} groups at once were seen"
+            )
         case "stream.error":
             return f"stream {event['stream']}: error {first_sentence(event['error'])}"
         case _:
@@ -81,6 +93,24 @@ def _alarm(events: Sequence[Event]) -> str:
     if first.get("waits_for"):
         line += f", waits for {first['waits_for']} ({first['known_by'] if len(events) == 1 else _source(first)})"
     return line
+
+
+def _overlap(event: Event) -> str:
+    """Whose copies, where, since when, what they wait for, and which groups they are."""
+    where = f"on {event['namespace']} ({', '.join(event['members'])})"
+    if event["write"]:
+        what = f"{event['copies']} copies of {event['write']} at once {where}, more than {event['limit']}"
+    else:
+        what = f"{event['group_count']} groups of writes at once {where}, which has {event['limit']} clients"
+    named = [
+        f"{(one['lsid'] or '?')[:8]}/{one['txn']} {one['seconds']:.1f} s" for one in event["groups"][:GROUPS_NAMED]
+    ]
+    more = event["group_count"] - len(named)
+    groups = ", ".join(named) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"ALARM {what}, the oldest for {event['seconds']:.1f} s, waits for {event['waits_for']}; "
+        f"groups (lsid/txnNumber): {groups} ({event['known_by']})"
+    )
 
 
 def _source(alarm: Event) -> str:

@@ -107,6 +107,7 @@ class OverlapParameters(Parameters):
     max_poll_interval: Seconds = Field(300.0, gt=0, description="Kafka's max.poll.interval.ms, as a duration.")
     session_timeout: Seconds = Field(45.0, gt=0, description="Kafka's session.timeout.ms, as a duration.")
     rebalance: Rebalance = Field("eager", description="How partitions are reassigned.")
+    alarm_above: int = Field(1, ge=1, description="Copies of one write that may run at once without an alarm.")
     pool: Literal["warm", "cold"] = Field(
         "warm", description="Idle connections for all sends when the fault begins, or the first alone."
     )

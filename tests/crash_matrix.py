@@ -130,14 +130,14 @@ asyncio.run(main())
 def cells(forms: Iterable[str], quick: Collection[tuple[str, str, str]] = ()) -> list[ParameterSet]:
     """All of some faults, as parameters `form, moment, healer`.
 
-    Those that are not `quick` are for the long round, where each moment of each fault has one healer, now this, now
-    that; the others are for the round of the whole matrix (`make matrix`).
+    Of those that are not `quick` the long round has one for each fault, now this moment and healer, now that; the
+    others are for the round of the whole matrix (`make matrix`).
     """
 
     def parameters(form: str, moment: str, healer: str) -> ParameterSet:
         marks = [] if (form, moment, healer) in quick else [pytest.mark.slow]
-        turn = FORMS.index(form) + [*POINTS].index(moment)
-        if marks and HEALERS[turn % len(HEALERS)] != healer:
+        turn, number = divmod(FORMS.index(form), len(HEALERS))
+        if marks and (HEALERS[number], [*POINTS][turn % len(POINTS)]) != (healer, moment):
             marks.append(pytest.mark.matrix)
         return pytest.param(form, moment, healer, marks=marks, id=f"{form.partition(' data')[0]}-{moment}-{healer}")
 

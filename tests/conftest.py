@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -40,6 +41,25 @@ async def replica_set() -> AsyncIterator[OwnCluster]:
         yield cluster
     finally:
         await cluster.down()
+
+
+@pytest.fixture(scope="session")
+async def proxied() -> AsyncIterator[OwnCluster]:
+    """One member, and the proxy before it, whose tap counts."""
+    cluster = await local.bring_up(single_replica_set(1), "tests-proxied", proxied=True)
+    try:
+        yield cluster
+    finally:
+        await cluster.down()
+
+
+@pytest.fixture
+def nothing_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command of this test finds no cluster, no URI, no terminal and an empty directory."""
+    monkeypatch.setenv("MONGOFAULT_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("MONGODB_URI", raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="session")

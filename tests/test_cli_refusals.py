@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 
 from harness import cli, exits
 
+pytestmark = pytest.mark.usefixtures("nothing_given")
+
 RUN = ["run", "update-lookup-stall"]
-
-
-@pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MONGOFAULT_STATE", str(tmp_path / "state"))
-    monkeypatch.delenv("MONGODB_URI", raising=False)
-    monkeypatch.setattr("sys.stdin", io.StringIO())
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +31,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ([*RUN, "--members", "150"], "MiB are available"),
         ([*RUN, "--cluster", "nowhere"], "there is no cluster named 'nowhere'"),
         ([*RUN, "--driver-option", "socketTimeoutMS"], "expected NAME=VALUE"),
+        (["chaos", "--dry-run", "--driver-option", "socketTimeoutMS"], "expected NAME=VALUE"),
         ([*RUN, "--driver-option", "socketTimeoutMS=soon"], "socketTimeoutMS"),
         ([*RUN, "--driver-option", "nonsense=1"], "nonsense"),
         ([*RUN, "--expect", "fireworks"], "--expect fireworks: expected one of stalled"),

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 
 from harness import cli, exits
 
+pytestmark = pytest.mark.usefixtures("nothing_given")
+
 RUN = ["run", "retry-overlap"]
 LONG = ["--driver-option", "socketTimeoutMS=30000"]
-
-
-@pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MONGOFAULT_STATE", str(tmp_path / "state"))
-    monkeypatch.delenv("MONGODB_URI", raising=False)
-    monkeypatch.setattr("sys.stdin", io.StringIO())
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(

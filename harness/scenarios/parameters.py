@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from clusters.errors import Refused
 from clusters.topology import MAX_VOTERS
-from harness.drivers.clients import Driver, check_driver
+from harness.drivers.clients import Driver, check_driver, parse_driver_options
 from harness.measures import seconds
 
 
@@ -53,6 +53,11 @@ class Parameters(BaseModel):
     expect: list[str] = Field(
         default_factory=list, description="Acceptable outcome (may be repeated), instead of the scenario's own."
     )
+
+    @model_validator(mode="after")
+    def _driver_options(self) -> Self:
+        parse_driver_options(self.driver_option)
+        return self
 
 
 class StreamParameters(Parameters):

@@ -25,6 +25,7 @@ from faults import means
 from faults.base import Evidence, Site, Unproven, register
 from faults.direct import ANSWER
 from faults.failpoint import FailPoint
+from faults.harmless import HARMLESS
 from faults.options import Names, Options
 
 FAIL_POINT: Final = "failCommand"
@@ -41,16 +42,8 @@ OTHERS: Final = "mongofault_fail_command.nothing"
 OURS: Final = "mongofault"
 """What the application names of our own connections begin with."""
 
-HARMLESS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "aggregate": {"pipeline": [], "cursor": {}},
-    "count": {},
-    "delete": {"deletes": [{"q": {"_id": {"$in": []}}, "limit": 1}]},
-    "distinct": {"key": "_id"},
-    "find": {"limit": 1, "singleBatch": True},
-    "findAndModify": {"query": {"_id": {"$in": []}}, "remove": True},
-    "update": {"updates": [{"q": {"_id": {"$in": []}}, "u": {"$set": {"x": 1}}}]},
-}
-"""Commands on a collection in a form that changes nothing should they not fail."""
+PROBED: Final = frozenset(HARMLESS) - {"insert"}
+"""Of the harmless ones those that are sent: to inserts the load's own run into it, and are counted as such."""
 NEEDED: Final = frozenset(("hello", "isMaster", "ismaster", "getParameter"))
 """Without these nobody can connect, or look, to switch it off."""
 ADMIN: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -189,7 +182,7 @@ def _probe(options: FailCommandOptions) -> tuple[str, dict[str, Any]] | None:
     """One of the commands, and its database, in a form without effect."""
     database, _, collection = (options.namespace or OTHERS).partition(".")
     for name in options.commands:
-        if name in HARMLESS:
+        if name in PROBED:
             anywhere = {"$readPreference": {"mode": "secondaryPreferred"}}
             return database, {name: collection, **HARMLESS[name], **anywhere}
         if name in ADMIN and options.namespace is None:

@@ -6,8 +6,6 @@ Proven by its count, which must grow; with proof=on by the server's word that it
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -17,12 +15,11 @@ from pydantic import Field
 from clusters.guard import Undo
 from faults import means
 from faults.base import Evidence, Site, Unproven, register
-from faults.failpoint import FailPoint
+from faults.failpoint import FailPoint, Proof
 from faults.options import Document, Options
 
 PROOF_DEADLINE = 20.0
 """Seconds in which something must have run into it."""
-POLL = 0.1
 
 
 class FailPointOptions(Options):
@@ -33,7 +30,7 @@ class FailPointOptions(Options):
     mode: Literal["alwaysOn"] | Document = Field(
         default="alwaysOn", description='Or {"times": N}, {"skip": N}, {"activationProbability": P}.'
     )
-    proof: Literal["entered", "on"] = Field(default="entered", description="What must be seen of it.")
+    proof: Proof = Field(default="entered", description="What must be seen of it.")
 
 
 @register
@@ -64,19 +61,15 @@ class AnyFailPoint:
         await self._fail_point.on()
 
     async def proof(self) -> Evidence:
-        end = time.monotonic() + PROOF_DEADLINE
-        entered = self._options.proof == "entered"
-        while time.monotonic() < end and await self._fail_point.is_on():
-            times = await self._fail_point.entered()
-            if times > 0 or not entered:
-                return Evidence(
-                    f"{self._fail_point} is on on {self.target.name}, entered {times} times",
-                    {"entered": times, "mode": self._options.mode, "data": json_util.dumps(self._options.data)},
-                )
-            await asyncio.sleep(POLL)
-        raise Unproven(
-            f"nothing ran into {self._fail_point} on {self.target.name} within {PROOF_DEADLINE:g} s; "
-            "proof=on asks for no more than that it is on"
+        times = await self._fail_point.run_into(PROOF_DEADLINE, proof=self._options.proof)
+        if times is None:
+            raise Unproven(
+                f"nothing ran into {self._fail_point} on {self.target.name} within {PROOF_DEADLINE:g} s; "
+                "proof=on asks for no more than that it is on"
+            )
+        return Evidence(
+            f"{self._fail_point} is on on {self.target.name}, entered {times} times",
+            {"entered": times, "mode": self._options.mode, "data": json_util.dumps(self._options.data)},
         )
 
     async def active(self) -> bool:

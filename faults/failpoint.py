@@ -5,12 +5,18 @@ Which one has which effect, the faults know. Fail points exist only with `enable
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from clusters.guard import FailPointOff, Undo
 from clusters.wire.connection import CommandFailed
 from faults.direct import ANSWER, Direct
+
+Proof = Literal["entered", "on"]
+"""What must be seen of a fail point: that something ran into it, or the server's word that it is on."""
+POLL = 0.1
 
 
 class FailPoint:
@@ -66,6 +72,17 @@ class FailPoint:
         """How often it was entered since it was switched on here. Some count each look at them, not each operation."""
         state = await self._read()
         return int(state["timesEntered"]) - self._before if state["mode"] and self._before is not None else 0
+
+    async def run_into(self, deadline: float, *, proof: Proof) -> int | None:
+        """How often it was entered once it was at all, or once it is on where that is `proof` enough; None where that
+        is not so within `deadline` seconds, or it is off again."""
+        end = time.monotonic() + deadline
+        while time.monotonic() < end and await self.is_on():
+            times = await self.entered()
+            if times > 0 or proof == "on":
+                return times
+            await asyncio.sleep(POLL)  # the server tells nobody who runs into it
+        return None
 
     async def taken(self) -> str | None:
         times = await self.entered()

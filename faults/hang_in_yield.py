@@ -7,18 +7,17 @@ do so more often. Proven by the fail point's count, which must grow; with proof=
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Literal
+from contextlib import closing
+from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
 from clusters.guard import Undo
 from faults import means
 from faults.base import Evidence, Site, Unproven, register
-from faults.direct import FAILURES, Direct, NoAnswer, ask
-from faults.failpoint import FailPoint
+from faults.direct import FAILURES, Direct, NoAnswer
+from faults.failpoint import FailPoint, Proof
 from faults.options import Options
 from faults.parameter import Parameter
 
@@ -26,7 +25,6 @@ FAIL_POINT: Final = "setYieldAllLocksHang"
 STEPS: Final = "internalQueryExecYieldIterations"
 PROOF_DEADLINE = 20.0
 """Seconds in which something must have run into it."""
-POLL: Final = 0.1
 
 
 class HangInYieldOptions(Options):
@@ -35,7 +33,7 @@ class HangInYieldOptions(Options):
     steps: int = Field(
         default=5, ge=1, le=1_000_000, description="Steps until it yields, a little more than documents."
     )
-    proof: Literal["entered", "on"] = Field(default="entered", description="What must be seen of it.")
+    proof: Proof = Field(default="entered", description="What must be seen of it.")
 
 
 @register
@@ -63,7 +61,7 @@ class HangInYield:
         if reason := await means.obstacle(self.target, self._fail_point):
             return reason
         try:
-            self._steps.plan(int((await ask(self.target, {"getParameter": 1, STEPS: 1}))[STEPS]))
+            self._steps.plan(await self._steps.now(self.target))
         except NoAnswer as error:
             return str(error)
         return None
@@ -72,19 +70,18 @@ class HangInYield:
         return [self._steps.undo(), self._fail_point.undo()]
 
     async def inject(self) -> None:
-        await self._with_server(self._steps.on)
+        with closing(Direct(self.target.host)) as server:
+            await self._steps.on(server)
         await self._fail_point.on()
 
     async def proof(self) -> Evidence:
-        end = time.monotonic() + PROOF_DEADLINE
-        while time.monotonic() < end and await self._fail_point.is_on():
-            if (times := await self._fail_point.entered()) > 0 or self._options.proof == "on":
-                return Evidence(
-                    f"{self._fail_point} is on on {self.target.name} for {self._namespace}, entered {times} times",
-                    {"entered": times, "steps": self._steps.value, "before": self._steps.before},
-                )
-            await asyncio.sleep(POLL)
-        raise Unproven(f"nothing ran into {self._fail_point} on {self.target.name} within {PROOF_DEADLINE:g} s")
+        times = await self._fail_point.run_into(PROOF_DEADLINE, proof=self._options.proof)
+        if times is None:
+            raise Unproven(f"nothing ran into {self._fail_point} on {self.target.name} within {PROOF_DEADLINE:g} s")
+        return Evidence(
+            f"{self._fail_point} is on on {self.target.name} for {self._namespace}, entered {times} times",
+            {"entered": times, "steps": self._steps.value, "before": self._steps.before},
+        )
 
     async def active(self) -> bool:
         return await means.acts(self._fail_point)
@@ -92,14 +89,8 @@ class HangInYield:
     async def heal(self) -> None:
         await means.switch_off(self.target, self._fail_point)
         try:
-            await self._with_server(self._steps.off)
+            with closing(Direct(self.target.host)) as server:
+                await self._steps.off(server)
         except FAILURES:
             if self.target.running():
                 raise
-
-    async def _with_server(self, act: Any) -> None:
-        server = Direct(self.target.host)
-        try:
-            await act(server)
-        finally:
-            server.close()

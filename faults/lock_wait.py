@@ -7,6 +7,7 @@ that wants the lock, changes nothing, and is ended by its maxTimeMS.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, ClassVar
 
 from clusters.guard import Undo
@@ -44,11 +45,8 @@ class LockWait:
         await self._lock.on()
 
     async def proof(self) -> Evidence:
-        server = Direct(self.target.host)
-        try:
+        with closing(Direct(self.target.host)) as server:
             seconds, taken = await waits(server), await self._lock.taken()
-        finally:
-            server.close()
         if seconds is None or taken is None:
             raise Unproven(f"a command that wants the global lock of {self.target.name} does not wait for it")
         return Evidence(

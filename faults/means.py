@@ -36,20 +36,21 @@ class Means(Protocol):
 
 async def no_secondary(target: Member) -> str | None:
     """Why there is no replication to it that could be disturbed, or None."""
-    try:
-        hello = await ask(target, {"hello": 1})
-    except NoAnswer as error:
-        return str(error)
-    return None if hello.get("secondary") else f"{target.name} is no secondary: nothing is replicated to it"
+    return await _unless(target, "secondary", "is no secondary: nothing is replicated to it")
 
 
 async def no_primary(target: Member) -> str | None:
     """Why nothing is written to it that could be made to wait, or None."""
+    return await _unless(target, "isWritablePrimary", "is no primary: nothing is written to it")
+
+
+async def _unless(target: Member, said: str, why: str) -> str | None:
+    """`why` where its hello does not say so."""
     try:
         hello = await ask(target, {"hello": 1})
     except NoAnswer as error:
         return str(error)
-    return None if hello.get("isWritablePrimary") else f"{target.name} is no primary: nothing is written to it"
+    return None if hello.get(said) else f"{target.name} {why}"
 
 
 def stand_in(site: Site) -> str | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -21,6 +21,7 @@ from clusters.topology import ROUTER
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
 from clusters.wire.proxy.client import Kind, ProxyControl, Rule
 from faults.base import Evidence, HealFailed, Site, Unproven, by_name
+from faults.harmless import HARMLESS
 from faults.options import Names, Options
 
 NO_ANSWER = 0.5
@@ -28,16 +29,6 @@ NO_ANSWER = 0.5
 ANSWER = 5.0
 """Seconds in which one must come that is not held up."""
 DRIVER = "driver"
-HARMLESS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "aggregate": {"pipeline": [{"$limit": 1}], "cursor": {}},
-    "delete": {"deletes": [{"q": {"_id": {"$in": []}}, "limit": 1}]},
-    "find": {"limit": 1},
-    "findAndModify": {"query": {"_id": {"$in": []}}, "remove": True},
-    "insert": {"documents": [{"_id": [1]}]},
-    "update": {"updates": [{"q": {"_id": {"$in": []}}, "u": {"$set": {"x": 1}}}]},
-}
-"""Commands on a collection in a form that is carried out and changes nothing: an array is no `_id`, and the collection
-is not made for it (measured on 6.0.5)."""
 APP = "app:"
 
 

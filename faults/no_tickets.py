@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Final
 from clusters.guard import Undo
 from clusters.wire.connection import CommandFailed
 from faults import means
-from faults.base import Evidence, HealFailed, Site, Unproven, register
+from faults.base import Evidence, Site, Unproven, register
 from faults.direct import FAILURES, Direct
 from faults.options import Options
 from faults.parameter import Parameter
-from faults.sessions import OwnSession
+from faults.sessions import OwnSession, given_back
 from faults.waiting import waits
 
 PARAMETER: Final = "wiredTigerConcurrentWriteTransactions"
@@ -107,14 +107,7 @@ class NoTickets:
 
     async def heal(self) -> None:
         try:
-            if self.target.running():
-                await self._session.end(self._server)
-                await self._tickets.off(self._server)
-                if await self._session.running(self._server):
-                    raise HealFailed(f"tickets are still held on {self.target.name} after their session was ended")
-        except FAILURES as error:
-            if self.target.running():
-                raise HealFailed(f"the tickets of {self.target.name} cannot be shown to be back: {error}") from error
+            await given_back(self.target, self._server, [self._session], self._tickets)
         finally:
             for holder, task in self._holders:
                 task.cancel()

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from clusters.guard import RunCommand, Undo
-from faults.direct import Direct
+from clusters.member import Member
+from faults.direct import Direct, ask
 
 
 class Parameter:
@@ -22,6 +23,10 @@ class Parameter:
 
     def __str__(self) -> str:
         return f"parameter {self.name}"
+
+    async def now(self, target: Member) -> int:
+        """What it is on the target, whose parameter this is. Raises NoAnswer."""
+        return int((await ask(target, {"getParameter": 1, self.name: 1}))[self.name])
 
     def plan(self, before: int) -> None:
         """What it was and will be again: of some parameters getParameter does not tell it."""

@@ -17,11 +17,11 @@ from pydantic import Field, model_validator
 from clusters.guard import Undo
 from clusters.wire.connection import CommandFailed
 from faults import means
-from faults.base import Evidence, HealFailed, Site, Unproven, register
-from faults.direct import FAILURES, Direct, NoAnswer, ask
+from faults.base import Evidence, Site, Unproven, register
+from faults.direct import FAILURES, Direct, NoAnswer
 from faults.options import Document, Names, Options
 from faults.parameter import Parameter
-from faults.sessions import OwnSession
+from faults.sessions import OwnSession, given_back
 
 LIFETIME: Final = "transactionLifetimeLimitSeconds"
 LONGEST: Final = 7200
@@ -72,7 +72,7 @@ class WriteConflict:
         if reason := await means.no_primary(self.target):
             return reason
         try:
-            limit = int((await ask(self.target, {"getParameter": 1, LIFETIME: 1}))[LIFETIME])
+            limit = await self._lifetime.now(self.target)
         except NoAnswer as error:
             return str(error)
         if limit == LONGEST:
@@ -113,15 +113,7 @@ class WriteConflict:
 
     async def heal(self) -> None:
         try:
-            if self.target.running():
-                await self._holding.end(self._server)
-                await self._trying.end(self._server)
-                await self._lifetime.off(self._server)
-                if await self._holding.running(self._server):
-                    raise HealFailed(f"a transaction is still open on {self.target.name} after it was aborted")
-        except FAILURES as error:
-            if self.target.running():
-                raise HealFailed(f"no transaction can be shown to be aborted on {self.target.name}: {error}") from error
+            await given_back(self.target, self._server, [self._holding, self._trying], self._lifetime)
         finally:
             self._server.close()
 

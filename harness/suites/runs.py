@@ -33,8 +33,13 @@ def _hangs(driver: str = SHORT, **more: Any) -> dict[str, Any]:
     return {"fault": "fail-point", "driver_option": [driver], **more}
 
 
-def _with_max_time(**more: Any) -> dict[str, Any]:
-    return {"write": "find-and-modify", "max_time": MAX_TIME, "driver_option": [LONG], "retry": "fixed(0s,2)", **more}
+def _found_and_modified(fault: str, **more: Any) -> dict[str, Any]:
+    """Three executions of the one write for which the driver has a maxTimeMS."""
+    return {"fault": fault, "write": "find-and-modify", "driver_option": [LONG], "retry": "fixed(0s,2)", **more}
+
+
+def _with_max_time(fault: str, **more: Any) -> dict[str, Any]:
+    return _found_and_modified(fault, max_time=MAX_TIME, **more)
 
 
 def _frozen(**more: Any) -> dict[str, Any]:
@@ -71,12 +76,18 @@ RUNS: Final[Mapping[str, Mapping[str, Any]]] = {
     "w0-held": _fails("blockTimeMS=1500", write="w0"),
     "update-many": _hangs(write="update-many"),
     "delete-many": _hangs(write="delete-many"),
-    "max-time-held": _with_max_time(),
-    "max-time-uninterruptible": _with_max_time(fault="fail-point"),
+    "lock": _found_and_modified("lock-wait"),
+    "lock-max-time": _with_max_time("lock-wait"),
+    "conflict": _found_and_modified("write-conflict"),
+    "conflict-max-time": _with_max_time("write-conflict"),
+    "tickets": _found_and_modified("no-tickets"),
+    "tickets-max-time": _with_max_time("no-tickets"),
+    "max-time-held": _with_max_time("fail-command"),
+    "max-time-uninterruptible": _with_max_time("fail-point"),
     "max-time-interruptible": _with_max_time(
-        fault="fail-point", fault_option=["point=hangBeforeFindAndModifyPerformsUpdate", f"data={CHECKED}"]
+        "fail-point", fault_option=["point=hangBeforeFindAndModifyPerformsUpdate", f"data={CHECKED}"]
     ),
-    "max-time-frozen": _with_max_time(fault="freeze"),
+    "max-time-frozen": _with_max_time("freeze"),
     "frozen": _frozen(),
     "frozen-cold": _frozen(pool="cold"),
     "frozen-business-id": _frozen(write="insert-business-id"),

@@ -8,17 +8,18 @@ from typing import Final
 from harness.suites.question import Comparison, Evidence, Question, equal
 
 EXECUTIONS: Final = 3
+WAITS: Final = ("lock", "conflict", "tickets")
+"""Runs under what a write waits for interruptibly; each is there with a maxTimeMS as well."""
 
 
 def _ends(evidence: Evidence) -> Iterable[Comparison]:
-    look = evidence.looks["max-time"]
-    for name in ("lock", "write conflict", "tickets"):
-        without, limited = look[name]["without"], look[name]["with"]
-        yield equal(f"{name}, without: sends", without["sends"], 2 * EXECUTIONS)
-        yield equal(f"{name}, with: sends", limited["sends"], EXECUTIONS)
-        yield equal(f"{name}, with: errors", limited["codes"], [50] * EXECUTIONS)
-        yield equal(f"{name}, with: took effect", limited["effects"], 0)
-        yield equal(f"{name}, without: took effect", without["effects"], EXECUTIONS)
+    for name in WAITS:
+        without, limited = evidence.runs[name], evidence.runs[f"{name}-max-time"]
+        yield equal(f"{name}, without: sends", without.sends, 2 * EXECUTIONS)
+        yield equal(f"{name}, with: sends", limited.sends, EXECUTIONS)
+        yield equal(f"{name}, with: errors", dict(limited.errors), {"50": EXECUTIONS})
+        yield equal(f"{name}, with: took effect", limited.effective, 0)
+        yield equal(f"{name}, without: took effect", without.effective, EXECUTIONS)
     run = evidence.runs["max-time-interruptible"]
     yield equal("a hang that can be interrupted: sends", run.sends, EXECUTIONS)
     yield equal("a hang that can be interrupted: errors", dict(run.errors), {"50": EXECUTIONS})
@@ -57,8 +58,7 @@ QUESTIONS: Final[Sequence[Question]] = (
         "Where the write can be interrupted: error 50, no resend, one copy at a time, nothing is written.",
         f"{METHOD}, against a lock (fsyncLock), a write conflict, exhausted write tickets, each without maxTimeMS as "
         "well; and a fail point that checks for interrupts",
-        runs=["max-time-interruptible"],
-        looks=["max-time"],
+        runs=[*WAITS, *(f"{name}-max-time" for name in WAITS), "max-time-interruptible"],
         judge=_ends,
     ),
     Question(

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from clusters.local import OwnCluster
-from harness.suites.looks import checkout, hang_up, inside, max_time, shell
+from harness.suites.looks import checkout, hang_up, inside, shell
 
 Look = Callable[[OwnCluster], Awaitable[Mapping[str, Any]]]
 """Given a replica set of one member, behind a proxy; what was seen, JSON-able. Raises what runs fail with."""
@@ -15,6 +15,5 @@ LOOKS: Final[Mapping[str, Look]] = {
     "checkout": checkout.look,
     "inside": inside.look,
     "hang-up": hang_up.look,
-    "max-time": max_time.look,
     "mongosh": shell.look,
 }

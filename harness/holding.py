@@ -8,19 +8,20 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
 import faults
 from clusters.errors import Refused
 from clusters.member import LocalMember, Member
-from faults.base import HealFailed, Injection, Site, Unproven
+from faults.base import Evidence, HealFailed, Injection, Site, Unproven
 from faults.options import parse as parse_options
 from harness import releases
 from harness.ground import Ground
 from harness.history import Recorder
 from harness.scenarios.base import OneFault
+from harness.schedule import Planned
 from harness.traffic import Traffic, delivering
 
 SOURCE: Final = "run"
@@ -104,12 +105,7 @@ class Holding:
 
     async def _injected(self, injection: Injection, options: Sequence[str]) -> None:
         record_opened(self._recorder, SOURCE, injection, FAULT_ID, options)
-        try:
-            evidence = await injection.inject()
-        except Unproven as error:
-            self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason=str(error))
-            raise
-        self._recorder.record("fault.proven", SOURCE, id=FAULT_ID, evidence=dataclasses.asdict(evidence))
+        await proven(self._recorder, SOURCE, FAULT_ID, injection.inject())
 
 
 async def aim(ground: Ground, target: Member, name: str, options: Sequence[str], namespace: str | None) -> Injection:
@@ -120,6 +116,33 @@ async def aim(ground: Ground, target: Member, name: str, options: Sequence[str],
     if unavailable is not None:
         raise Refused(f"{name} on {target.name}: {unavailable}")
     return Injection(fault, ground.ledger, guarded=ground.guardian.alive)
+
+
+async def proven(recorder: Recorder, source: str, identity: str, injecting: Awaitable[Evidence]) -> None:
+    """Await an injection and record what came of it. Raises Unproven."""
+    try:
+        evidence = await injecting
+    except Unproven as error:
+        recorder.record("fault.unproven", source, id=identity, reason=str(error))
+        raise
+    recorder.record("fault.proven", source, id=identity, evidence=dataclasses.asdict(evidence))
+
+
+async def struck(
+    recorder: Recorder, source: str, planned: Planned, injection: Injection, options: Sequence[str]
+) -> tuple[bool, Unproven | None]:
+    """A planned fault injected, proven, held and healed, all of it recorded: whether it is healed, and why it was not
+    proven. A cancelled caller finds it healed."""
+    identity, unproven = planned.identity, None
+    record_opened(recorder, source, injection, identity, options)
+    try:
+        await proven(recorder, source, identity, injection.inject())
+        await held(injection, planned.hold, partial(record_lost, recorder, source, identity))
+    except Unproven as error:
+        unproven = error
+    finally:
+        healed = await heal(recorder, source, injection, identity)
+    return healed, unproven
 
 
 async def held(injection: Injection, seconds: float, lost: Callable[[], object]) -> None:

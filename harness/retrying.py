@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Final
@@ -18,21 +17,20 @@ from clusters.cluster import data_members, primary_of
 from clusters.guard import RunCommand
 from clusters.topology import ROUTER
 from clusters.wire.connection import Connection
-from faults.base import Injection, Unproven
+from faults.base import Injection
 from harness import stage, write_kills
 from harness.alternating import on_and_off
 from harness.drivers.consumers import Consumers, ConsumersPlan
 from harness.drivers.effects import record_effects
 from harness.ground import Ground
-from harness.history import Recorder
-from harness.holding import aim, heal, held, record_lost, record_opened
-from harness.report.live import View
+from harness.holding import aim, heal, held, proven, record_lost, record_opened
 from harness.scenarios.retry_overlap import RetryOverlap
 from harness.watchers import WatchedMember
 from harness.watchers.copies import Copies
 from harness.watchers.exact import Counted, ExactSources
 from harness.watchers.logged import DATABASE as LOG_DATABASE
 from harness.watchers.sends import SendListener
+from harness.way import Way
 
 SOURCE: Final = "run"
 FAULT_ID: Final = "f1"
@@ -57,31 +55,16 @@ class Election:
 
 
 class Retrying:
-    """`phase` is told of each phase as it begins, and how long it is meant to last if that is known; `begun` is called
-    when something is about to be changed."""
-
-    def __init__(
-        self,
-        scenario: RetryOverlap,
-        recorder: Recorder,
-        run: str,
-        view: View,
-        phase: Callable[[str, float | None], None],
-        begun: Callable[[], None],
-    ) -> None:
-        self._scenario = scenario
-        self._parameters = scenario.parameters
-        self._recorder = recorder
-        self._run = run
-        self._view = view
-        self._phase = phase
-        self._begun = begun
+    def __init__(self, scenario: RetryOverlap, way: Way) -> None:
+        self._scenario, self._parameters = scenario, scenario.parameters
+        self._way = way
+        self._recorder, self._run, self._phase = way.recorder, way.run, way.phase
 
     async def through(self, ground: Ground, stack: AsyncExitStack) -> None:
         """All phases on a cluster that stands. Raises Refused where nothing was changed yet."""
         cluster, namespace = ground.cluster, f"mongofault_{self._run}.records"
         await self._possible(ground, namespace)
-        self._begun()
+        self._way.begun()
         self._phase("load", None)
         await self._prepared(ground, namespace)
         plan = self._scenario.plan(cluster, namespace, self._run)
@@ -130,9 +113,7 @@ class Retrying:
         cluster = ground.cluster
         database, _, collection = namespace.partition(".")
         if self._parameters.cluster is not None:
-            entrance = cluster.router or (await primary_of(cluster, cluster.topology.shards[0].name)).host
-            drop = RunCommand(entrance, database, {"dropDatabase": 1})
-            ground.ledger.open(drop, "fault", f"data of run {self._run}")
+            await self._way.leave_no_data(ground, database)
         async with cluster.client(serverSelectionTimeoutMS=10_000) as client:
             if cluster.router is not None:
                 first = cluster.topology.shards[0].name
@@ -143,10 +124,7 @@ class Retrying:
         """The exact sources, which count from here on; what they change is undone whatever happens."""
         cluster = ground.cluster
         fail_points = self._scenario.fail_points(namespace, cluster.router is not None)
-        members = [
-            Counted(WatchedMember(one.name, one.host, one.spec.role, one.spec.set_name), one.log_lines, fail_points)
-            for one in data_members(cluster)
-        ]
+        members = [Counted(WatchedMember.of(one), one.log_lines, fail_points) for one in data_members(cluster)]
         control = cluster.proxy.host if cluster.proxy is not None else None
         entrances = [ROUTER.name] if cluster.router is not None else [one.member.name for one in members]
         sources = ExactSources(self._recorder, members, self._run, control=control, entrances=entrances)
@@ -158,9 +136,7 @@ class Retrying:
 
     async def _looking(self, ground: Ground, plan: ConsumersPlan, stack: AsyncExitStack) -> Copies:
         """The sampler of what is inside the members, at work from here on."""
-        members = [
-            WatchedMember(one.name, one.host, one.spec.role, one.spec.set_name) for one in data_members(ground.cluster)
-        ]
+        members = [WatchedMember.of(one) for one in data_members(ground.cluster)]
         copies = Copies(
             self._recorder,
             members,
@@ -265,15 +241,11 @@ class Retrying:
             await admin.until(f"{injection.fault.name} is on", acts, deadline=ON_DEADLINE)
             if not acting.done() or acting.exception() is None:
                 consumers.produce(self._parameters.rate)
-            evidence = await acting
-        except Unproven as error:
-            self._recorder.record("fault.unproven", SOURCE, id=FAULT_ID, reason=str(error))
-            raise
+            await proven(self._recorder, SOURCE, FAULT_ID, acting)
         finally:
             if not acting.done():
                 acting.cancel()
                 await asyncio.wait([acting])
-        self._recorder.record("fault.proven", SOURCE, id=FAULT_ID, evidence=dataclasses.asdict(evidence))
 
     async def _held(self, injection: Injection, consumers: Consumers) -> None:
         """Until all consumers are done, or for as long as it was asked for."""

@@ -36,6 +36,7 @@ from harness.retrying import Retrying
 from harness.scenarios.base import Scenario, StreamScenario
 from harness.scenarios.retry_overlap import RetryOverlap
 from harness.streaming import Streaming
+from harness.way import Way
 
 SOURCE: Final = "run"
 
@@ -136,14 +137,14 @@ class _Course:
 
     async def _through(self, ground: Ground) -> None:
         """All phases on a cluster that stands; what was opened on the way is closed at the end."""
-        scenario, told = self._scenario, (self._recorder, self._run, self._view, self._phase, self._begun)
-        way: Retrying | Streaming
+        scenario, way = self._scenario, Way(self._recorder, self._run, self._view, self._phase, self._begun)
+        taken: Retrying | Streaming
         if isinstance(scenario, RetryOverlap):
-            way = Retrying(scenario, *told)
+            taken = Retrying(scenario, way)
         else:
-            way = Streaming(cast(StreamScenario, scenario), *told)
+            taken = Streaming(cast(StreamScenario, scenario), way)
         async with AsyncExitStack() as stack:
-            await way.through(ground, stack)
+            await taken.through(ground, stack)
 
     def _begun(self) -> None:
         self.under_way = True

@@ -36,6 +36,11 @@ class Planned:
     on: str
     options: tuple[str, ...] = ()
 
+    @property
+    def identity(self) -> str:
+        """By which the history knows it."""
+        return f"f{self.number}"
+
     def plain(self) -> dict[str, Any]:
         """JSON-able; `of_plain` reads it again."""
         return {**asdict(self), "options": list(self.options)}

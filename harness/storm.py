@@ -6,20 +6,18 @@ It decides nothing about what is planned (`harness.schedule`), and judges nothin
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 from clusters.errors import Refused
-from faults.base import Injection, Unproven
+from faults.base import Injection
 from faults.nodespec import resolve
 from harness import nodes
 from harness.ground import Ground
 from harness.history import Recorder
-from harness.holding import aim, heal, held, record_lost, record_opened
+from harness.holding import aim, struck
 from harness.schedule import Planned
 from harness.traffic import Traffic
 
@@ -59,25 +57,18 @@ class Storm:
 
     async def _one(self, planned: Planned, began: float, ground: Ground, traffic: Traffic) -> None:
         await asyncio.sleep(began + planned.at - time.monotonic())
-        identity = f"f{planned.number}"
         try:
             injection = await self._aimed(planned, ground, traffic)
         except Refused as error:
             self._recorder.record(
-                "fault.skipped", SOURCE, id=identity, fault=planned.fault, on=planned.on, reason=str(error)
+                "fault.skipped", SOURCE, id=planned.identity, fault=planned.fault, on=planned.on, reason=str(error)
             )
             return
-        name = injection.fault.target.name
-        record_opened(self._recorder, SOURCE, injection, identity, planned.options)
         try:
-            evidence = await injection.inject()
-            self._recorder.record("fault.proven", SOURCE, id=identity, evidence=dataclasses.asdict(evidence))
-            await held(injection, planned.hold, partial(record_lost, self._recorder, SOURCE, identity))
-        except Unproven as error:
-            self._recorder.record("fault.unproven", SOURCE, id=identity, reason=str(error))
+            healed, _unproven = await struck(self._recorder, SOURCE, planned, injection, planned.options)
+            self._healed[planned.identity] = healed
         finally:
-            self._healed[identity] = await heal(self._recorder, SOURCE, injection, identity)
-            self._busy.discard(name)
+            self._busy.discard(injection.fault.target.name)
 
     async def _aimed(self, planned: Planned, ground: Ground, traffic: Traffic) -> Injection:
         """The fault on a node that nothing else strikes. Raises Refused where there is none, or it cannot bear it."""

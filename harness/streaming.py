@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final, cast
 
 from clusters.cluster import of_set
-from clusters.guard import Reconfigure, RunCommand
+from clusters.guard import Reconfigure
 from harness import selection, stage
 from harness.drivers.streams import Streams
 from harness.drivers.writers import WriterPlan, Writers
 from harness.ground import Ground, processes
-from harness.history import Recorder
 from harness.holding import Holding
-from harness.report.live import View
 from harness.scenarios.base import Load, OneFault, StreamScenario
 from harness.storm import Storm
 from harness.traffic import Traffic, delivering, written
 from harness.watchers import WatchedMember, Watchers
+from harness.way import Way
 
 SOURCE: Final = "run"
 OPEN_DEADLINE = 60.0
@@ -38,25 +36,10 @@ AFTERGLOW = 2.0
 
 
 class Streaming:
-    """`phase` is told of each phase as it begins, and how long it is meant to last if that is known; `begun` is called
-    when something is about to be changed."""
-
-    def __init__(
-        self,
-        scenario: StreamScenario,
-        recorder: Recorder,
-        run: str,
-        view: View,
-        phase: Callable[[str, float | None], None],
-        begun: Callable[[], None],
-    ) -> None:
-        self._scenario = scenario
-        self._parameters = scenario.parameters
-        self._recorder = recorder
-        self._run = run
-        self._view = view
-        self._phase = phase
-        self._begun = begun
+    def __init__(self, scenario: StreamScenario, way: Way) -> None:
+        self._scenario, self._parameters = scenario, scenario.parameters
+        self._way = way
+        self._recorder, self._run, self._phase = way.recorder, way.run, way.phase
 
     async def through(self, ground: Ground, stack: AsyncExitStack) -> None:
         """All phases on a cluster that stands. Raises Refused where nothing was changed yet."""
@@ -64,19 +47,17 @@ class Streaming:
         load = self._scenario.load(cluster, f"mongofault_{self._run}.orders", self._run)
         if self._parameters.cluster is not None and self._scenario.schedule(cluster.topology) is None:
             await self._holding().possible(ground, load.namespace)
-        self._begun()
+        self._way.begun()
         self._phase("load", None)
         tags = self._scenario.tags(cluster)
         await self._tagged(ground, tags)
         if self._parameters.cluster is not None:
-            assert cluster.router is not None
-            drop = RunCommand(cluster.router, load.namespace.partition(".")[0], {"dropDatabase": 1})
-            ground.ledger.open(drop, "fault", f"data of run {self._run}")
+            await self._way.leave_no_data(ground, load.namespace.partition(".")[0])
         await stage.make_namespace(cluster, load.namespace, load.documents)
 
         watchers = Watchers(
             self._recorder,
-            [WatchedMember(one.name, one.host, one.spec.role, one.spec.set_name) for one in cluster.members.values()],
+            [WatchedMember.of(one) for one in cluster.members.values()],
             load.namespace,
             self._run,
             router=cluster.router,
@@ -86,7 +67,7 @@ class Streaming:
         )
         await watchers.start()
         stack.push_async_callback(watchers.stop)
-        self._view.follow(watchers.states, watchers.alarms)
+        self._way.view.follow(watchers.states, watchers.alarms)
         if self._scenario.selects_by_latency(cluster.server):
             await self._evened(ground)
         streams = Streams(self._recorder, load.streams)

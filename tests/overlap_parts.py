@@ -120,7 +120,7 @@ async def held(members: Sequence[LocalMember], point: str, **data: Any) -> Async
 
 
 def watched(cluster: LocalCluster) -> list[WatchedMember]:
-    return [WatchedMember(one.name, one.host, one.spec.role, one.spec.set_name) for one in cluster.members.values()]
+    return [WatchedMember.of(one) for one in cluster.members.values()]
 
 
 @asynccontextmanager

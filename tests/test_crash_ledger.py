@@ -17,13 +17,15 @@ pytestmark = pytest.mark.live
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """With a replica set that outlives whoever breaks it."""
-    with kept_cluster(tmp_path_factory.mktemp("ledger"), "set", "--replica-set", gone_within=1.0) as one:
+    with kept_cluster(
+        tmp_path_factory.mktemp("ledger"), "set", "--replica-set", "--members", "1", gone_within=1.0
+    ) as one:
         yield one
 
 
 def freezing(place: Place) -> tuple[subprocess.Popen[str], int, Path]:
     """One that holds a member frozen, its guardian's pid, and the lines of its ledger."""
-    process = place.start("fault", "freeze", "--cluster", "set", "--on", "secondary", "--hold", "60s")
+    process = place.start("fault", "freeze", "--cluster", "set", "--on", "any", "--hold", "60s")
     wait_for(["held for"], process, 60)
     assert frozen(place) == 1
     (guardian,) = (pid for pid in place.processes() if b"clusters.guard" in Path(f"/proc/{pid}/cmdline").read_bytes())

@@ -17,7 +17,7 @@ import asyncio, mongofault
 
 async def main():
     async with mongofault.hold("mine") as ground:
-        async with mongofault.injected(ground, "freeze", "secondary", seed=1) as proofs:
+        async with mongofault.injected(ground, "freeze", "any", seed=1) as proofs:
             print("broken", len(proofs), flush=True)
             await asyncio.sleep(60)
 
@@ -27,7 +27,9 @@ asyncio.run(main())
 
 @pytest.fixture
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with kept_cluster(tmp_path_factory.mktemp("own"), "mine", "--replica-set", gone_within=1.0) as one:
+    with kept_cluster(
+        tmp_path_factory.mktemp("own"), "mine", "--replica-set", "--members", "1", gone_within=1.0
+    ) as one:
         yield one
 
 

@@ -8,33 +8,16 @@ from typing import Any
 
 import pytest
 
-from clusters import local
 from clusters.local import OwnCluster
-from clusters.topology import single_replica_set
 from harness.drivers.effects import record_effects
 from harness.drivers.kinds import KINDS, WriteOptions
+from harness.scenarios.retry_overlap import ENGINE_HANGS
 from overlap_parts import WRITE, Overlapping, counting, held, overlapping
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 MEMBER = "rs0-0"
 EXECUTIONS = 3
-HANGS = {
-    "insert": "hangDuringBatchInsert",
-    "update": "hangDuringBatchUpdate",
-    "delete": "hangDuringBatchRemove",
-    "findAndModify": "hangBeforeFindAndModifyPerformsUpdate",
-}
-
-
-@pytest.fixture(scope="module")
-async def proxied() -> AsyncIterator[OwnCluster]:
-    """One member, and the proxy before it."""
-    cluster = await local.bring_up(single_replica_set(1), "tests-overlap-kinds", proxied=True)
-    try:
-        yield cluster
-    finally:
-        await cluster.down()
 
 
 @pytest.fixture
@@ -46,7 +29,7 @@ async def observed(proxied: OwnCluster, tmp_path: Path) -> AsyncIterator[Overlap
 @pytest.mark.parametrize("name", KINDS)
 async def test_the_collection_is_left_as_the_copies_of_a_write_leave_it(observed: Overlapping, name: str) -> None:
     kind = KINDS[name]
-    point = HANGS[kind.command]
+    point = ENGINE_HANGS[kind.command]
 
     async def send(collection: Any, number: int, _comment: dict[str, Any]) -> Any:
         await kind.execute(collection, WRITE, number, WriteOptions(observed.run, write_concern=1))

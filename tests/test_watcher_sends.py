@@ -15,7 +15,7 @@ from pymongo import WriteConcern
 from clusters import admin, local
 from clusters.cluster import primary_of
 from clusters.local import LocalCluster, OwnCluster
-from clusters.topology import sharded_cluster, single_replica_set
+from clusters.topology import sharded_cluster
 from clusters.wire.connection import Connection
 from harness.checkers import overlap
 from harness.drivers.clients import OptionValue, close_client, open_client
@@ -41,16 +41,6 @@ pytestmark = pytest.mark.live
 MEMBER = "rs0-0"
 POOL = 8
 TICKETS = 5
-
-
-@pytest.fixture(scope="module")
-async def proxied() -> AsyncIterator[OwnCluster]:
-    """One member, and the proxy before it."""
-    cluster = await local.bring_up(single_replica_set(1), "tests-sends", proxied=True)
-    try:
-        yield cluster
-    finally:
-        await cluster.down()
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ async def watching(observed: Observed) -> AsyncIterator[Watchers]:
     cluster = observed.cluster
     watchers = Watchers(
         observed.recorder,
-        [WatchedMember(one.name, one.host, one.spec.role, one.spec.set_name) for one in cluster.members.values()],
+        [WatchedMember.of(one) for one in cluster.members.values()],
         observed.namespace,
         observed.run,
         router=cluster.router,

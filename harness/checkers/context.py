@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.drivers.clients import milliseconds
 from harness.measures import SOUND
 
 NO_FAULT = frozenset({None, "", "none"})
@@ -57,8 +58,7 @@ class Context:
     @property
     def socket_timeout(self) -> float | None:
         """socketTimeoutMS of the clients; None: they wait for ever."""
-        given = {name.lower(): value for name, value in self.driver_options.items()}.get("sockettimeoutms")
-        return float(given) / 1000 or None if given is not None else None
+        return milliseconds(self.driver_options, "socketTimeoutMS")
 
     @classmethod
     def of(cls, started: Mapping[str, Any]) -> Context:

@@ -17,6 +17,7 @@ from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding
 from harness.checkers.together import most_at_once, of_executions
 from harness.checkers.windows import seconds
+from harness.drivers.clients import option
 
 NAME = "overlap"
 STATEMENT = (
@@ -175,7 +176,7 @@ def _excesses(one: Counted, digest: Digest, context: Context) -> Iterable[dict[s
 
 def _rules_of_sends(executions: Sequence[Execution], digest: Digest, context: Context) -> list[str]:
     rules = []
-    if any(name.lower() == TIMEOUT.lower() for name in context.driver_options):
+    if option(context.driver_options, TIMEOUT) is not None:
         rules.append(TIMEOUT_RULE)
     labels = {label for one in executions for label in one.labels}
     labels |= {label for one in executions for send in one.sends for label in send.labels}

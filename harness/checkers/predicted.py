@@ -48,7 +48,7 @@ def examine(digest: Digest, _context: Context) -> Finding | None:
         for name in WHAT
     ]
     evidence: dict[str, Any] = {
-        "outcome": None if doubts else _outcome(attempts, predicted, counted),
+        "outcome": None if doubts else _outcome(attempts, predicted, counted, at_once),
         "rows": rows,
         "groups_at_once": {
             # What is left of a record that was given up goes on beside the next one's.
@@ -74,13 +74,13 @@ def examine(digest: Digest, _context: Context) -> Finding | None:
     return Finding(NAME, False if problems else "unknown" if doubts else True, STATEMENT, evidence)
 
 
-def _outcome(attempts: Attempts, predicted: dict[str, int | None], counted: Sequence[Counted]) -> str:
+def _outcome(attempts: Attempts, predicted: dict[str, int | None], counted: Sequence[Counted], at_once: int) -> str:
     """Requests of several executions may wait at once before the engine (a fail point on the command, a stopped
     process) and run one after the other later: on the server they are at once all the same, unless one session orders
     them."""
     if any(one.sends is not None and one.sends > one.allowed for one in counted):
         return EXCEEDED
-    at_once, copies = _writes_at_once(attempts), predicted["copies"] or 0
+    copies = predicted["copies"] or 0
     in_engine = max((one.at_once or 0 for one in counted), default=0)
     on_server = 0 if copies == 1 else attempts.most_groups
     if in_engine <= 1 and on_server <= at_once:

@@ -91,6 +91,17 @@ def parse_driver_options(items: Iterable[str]) -> dict[str, OptionValue]:
     return options
 
 
+def option(options: Mapping[str, OptionValue], name: str) -> OptionValue | None:
+    """The option of that name, however it is spelt in upper and lower case; None where it is not given."""
+    return next((value for key, value in options.items() if key.lower() == name.lower()), None)
+
+
+def milliseconds(options: Mapping[str, OptionValue], name: str, default: float | None = None) -> float | None:
+    """A time limit given in milliseconds, in seconds: None for 0, which is none, and `default` where none is given."""
+    given = option(options, name)
+    return default if given is None else float(given) / 1000 or None
+
+
 def read_preference(mode: str, tags: Mapping[str, str] | None = None) -> ReadPreference:
     """A read preference with at most one tag set. Raises DriverOptionError."""
     if mode == "primary":

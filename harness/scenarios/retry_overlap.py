@@ -20,7 +20,7 @@ from faults.network import in_the_network
 from faults.options import parse as parse_options
 from harness import prediction
 from harness.drivers import kinds, retries
-from harness.drivers.clients import OptionValue, parse_driver_options
+from harness.drivers.clients import OptionValue, milliseconds, option, parse_driver_options
 from harness.drivers.consumers import TOPIC, ConsumersPlan, in_group, names
 from harness.drivers.kafka.settings import Rebalance
 from harness.drivers.polling import Handling
@@ -199,20 +199,15 @@ class OverlapParameters(Parameters):
 
 def predicted(parameters: OverlapParameters, options: Mapping[str, OptionValue]) -> Prediction:
     """What follows from the settings on a server that does what the fault makes it do. Raises ValueError."""
-
-    def seconds(name: str, default: float | None) -> float | None:
-        given = {key.lower(): value for key, value in options.items()}.get(name.lower())
-        return default if given is None else float(given) / 1000 or None
-
     found = prediction.predict(
         prediction.Settings(
             policy=retries.parse(parameters.retry),
             write=prediction.WRITES[parameters.write],
-            socket_timeout=seconds("socketTimeoutMS", None),
-            connect_timeout=seconds("connectTimeoutMS", CONNECT_TIMEOUT),
-            timeout=seconds("timeoutMS", None),
+            socket_timeout=milliseconds(options, "socketTimeoutMS"),
+            connect_timeout=milliseconds(options, "connectTimeoutMS", CONNECT_TIMEOUT),
+            timeout=milliseconds(options, "timeoutMS"),
             max_time=parameters.max_time,
-            retry_writes=bool({key.lower(): value for key, value in options.items()}.get("retrywrites", True)),
+            retry_writes=option(options, "retryWrites") is not False,
             explicit_session=parameters.explicit_session,
             consumers=parameters.consumers,
             max_poll_records=parameters.max_poll_records,

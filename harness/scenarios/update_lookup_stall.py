@@ -20,7 +20,6 @@ from faults import nodespec
 from faults.network import in_the_network
 from faults.options import parse as parse_options
 from harness import nodes, stage
-from harness.drivers.clients import parse_driver_options
 from harness.scenarios.base import Load, load_of
 from harness.scenarios.parameters import FaultParameters, Parameters
 from harness.schedule import Planned
@@ -82,7 +81,6 @@ class StallParameters(FaultParameters):
             raise ValueError(f"--hold {self.hold:g} s: must be longer than --threshold, {self.threshold:g} s")
         if self.cluster is None and self.members < MEMBERS_NEEDED:
             raise ValueError(f"--members {self.members}: {TOO_SMALL}")
-        parse_driver_options(self.driver_option)
         if self.target != "tag" and self.cluster is None:
             _resolve(self.target, nodes.planned(sharded_cluster(self.shards, self.members)), random.Random(self.seed))
         for one in self.expect:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clusters.member import Member
 from clusters.topology import Role
 
 
@@ -15,6 +16,10 @@ class WatchedMember:
     host: str
     role: Role
     set_name: str
+
+    @classmethod
+    def of(cls, member: Member) -> WatchedMember:
+        return cls(member.name, member.host, member.spec.role, member.spec.set_name)
 
     @property
     def holds_data(self) -> bool:

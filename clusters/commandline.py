@@ -27,6 +27,8 @@ PARAMETERS: Final = {
     "orphanCleanupDelaySecs": "0",
 }
 
+LOOPBACK: Final = "127.0.0.1"
+
 LEAST_CACHE_GB: Final = 0.25
 """mongod refuses a smaller --wiredTigerCacheSizeGB; the storage engine itself takes one."""
 
@@ -43,15 +45,27 @@ def parameters(spec: MemberSpec, settings: Settings) -> dict[str, str]:
     return {**PARAMETERS, **settings.parameters, **spec.parameters}
 
 
-def mongod(binary: Path, spec: MemberSpec, settings: Settings, *, port: int, data: Path) -> list[str]:
-    """Arguments of a mongod. Small journal files: 300 MB a member otherwise, most of it preallocated."""
+def mongod(
+    binary: Path | str,
+    spec: MemberSpec,
+    settings: Settings,
+    *,
+    port: int,
+    data: Path,
+    log: Path | None,
+    bind_ip: str = LOOPBACK,
+) -> list[str]:
+    """Arguments of a mongod; without `log` it writes to standard output.
+
+    Small journal files: 300 MB a member otherwise, most of it preallocated.
+    """
     engine = "log=(prealloc=false,file_max=1MB)"
     if settings.cache_gb < LEAST_CACHE_GB:
         engine += f",cache_size={round(settings.cache_gb * 1024)}MB"
     arguments = [
         str(binary),
-        *("--bind_ip", "127.0.0.1", "--port", str(port), "--nounixsocket"),
-        *("--dbpath", str(data), "--logpath", str(log_path(data)), "--logappend", "--timeStampFormat", "iso8601-utc"),
+        *_listening(bind_ip, port),
+        *("--dbpath", str(data), *_logging(log)),
         *("--replSet", spec.set_name, *ROLE_FLAGS[spec.role]),
         *("--wiredTigerCacheSizeGB", f"{max(settings.cache_gb, LEAST_CACHE_GB):g}"),
         *("--oplogSize", str(settings.oplog_mb), "--wiredTigerEngineConfigString", engine),
@@ -66,11 +80,11 @@ def with_fail_points(fail_points: Mapping[str, str]) -> list[str]:
     return [one for name, value in fail_points.items() for one in ("--setParameter", f"failpoint.{name}={value}")]
 
 
-def mongos(binary: Path, *, port: int, config: str, log: Path) -> list[str]:
+def mongos(binary: Path | str, *, port: int, config: str, log: Path | None, bind_ip: str = LOOPBACK) -> list[str]:
     return [
         str(binary),
-        *("--bind_ip", "127.0.0.1", "--port", str(port), "--nounixsocket"),
-        *("--configdb", config, "--logpath", str(log), "--logappend", "--timeStampFormat", "iso8601-utc"),
+        *_listening(bind_ip, port),
+        *("--configdb", config, *_logging(log)),
         *("--setParameter", "enableTestCommands=1"),
     ]
 
@@ -90,6 +104,15 @@ def proxy(*, control: str, links: Mapping[str, tuple[str, str]], peers: Mapping[
     for address, name in peers.items():
         arguments += ["--peer", f"{address}={name}"]
     return arguments
+
+
+def _listening(bind_ip: str, port: int) -> list[str]:
+    return ["--bind_ip", bind_ip, "--port", str(port), "--nounixsocket"]
+
+
+def _logging(log: Path | None) -> list[str]:
+    where = [] if log is None else ["--logpath", str(log), "--logappend"]
+    return [*where, "--timeStampFormat", "iso8601-utc"]
 
 
 def log_path(data: Path) -> Path:

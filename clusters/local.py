@@ -286,6 +286,7 @@ class _Attempt:
             self.topology.settings,
             port=_port(self.listens[spec.name]),
             data=data,
+            log=commandline.log_path(data),
         )
         fail_points = commandline.BRING_UP_FAIL_POINTS if (4, 4) <= self.mongod.major <= (6, 0) else {}
         return LocalMember(

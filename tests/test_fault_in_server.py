@@ -192,7 +192,7 @@ def without_test_commands() -> Iterator[LocalMember]:
     with tempfile.TemporaryDirectory() as directory:
         data = Path(directory)
         binary = binaries.find_mongod().path
-        command = commandline.mongod(binary, spec, Settings(), port=port, data=data)
+        command = commandline.mongod(binary, spec, Settings(), port=port, data=data, log=commandline.log_path(data))
         member = LocalMember(spec, f"127.0.0.1:{port}", command, commandline.log_path(data), new_token())
         member.spawn()
         try:

@@ -51,7 +51,7 @@ def test_a_cache_smaller_than_mongod_takes_is_asked_of_the_storage_engine() -> N
 
     def said(cache_gb: float) -> list[str]:
         settings = Settings(cache_gb=cache_gb)
-        line = commandline.mongod(Path("mongod"), spec, settings, port=1, data=Path("data"))
+        line = commandline.mongod(Path("mongod"), spec, settings, port=1, data=Path("data"), log=None)
         return [line[line.index(f"--wiredTiger{one}") + 1] for one in ("CacheSizeGB", "EngineConfigString")]
 
     assert said(0.0625) == ["0.25", "log=(prealloc=false,file_max=1MB),cache_size=64MB"]

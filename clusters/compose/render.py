@@ -1,0 +1,183 @@
+"""From a topology to a Compose file, as plain data and as text. Pure: starts nothing, asks no engine.
+
+What comes out is usable by Compose 1.29 and by v2 alike: no `name:`, `start_interval` or `configs.content`, which 1.29
+rejects; the project's name is given by `-p`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from clusters import admin, commandline, shaping
+from clusters.topology import ROUTER, MemberSpec, Role, SetSpec, Topology
+
+PORT: Final = 27017
+"""Where every server listens within its own network namespace."""
+DATA: Final = Path("/data/db")
+IMAGE: Final = "${MONGO_IMAGE:-mongo:8.0}"
+PREFIX: Final = "${MONGO_PREFIX:-172.30.77}"
+"""The first three numbers of the addresses of a replica set's members, as Compose is to fill them in."""
+FIRST_ADDRESS: Final = 11
+"""The last number of the first member's address; the gateway has 1."""
+EVERYBODY: Final = "0.0.0.0"
+STOP_SECONDS: Final = 30
+"""A primary that is told to end tells its clients so for 15 s first; Compose would kill it after 10."""
+
+CLUSTER: Final = "mongofault.cluster"
+TOKEN: Final = "mongofault.token"
+MEMBER: Final = "mongofault.member"
+SET: Final = "mongofault.set"
+"""A label of a set's first member: the configuration to initiate the set with, as JSON."""
+
+Document = dict[str, Any]
+
+
+def compose(
+    topology: Topology,
+    *,
+    name: str | None = None,
+    token: str | None = None,
+    image: str = IMAGE,
+    routers: int = 2,
+    ports: Mapping[str, int] | None = None,
+    prefix: str = PREFIX,
+) -> Document:
+    """The Compose file of a cluster.
+
+    `name`: of a cluster called so; every host has a name that no other cluster has, and `token` is a label of all that
+    is made. Without it: what is checked in, in which hosts are called as the members are. `ports`: where on 127.0.0.1
+    a member or router is published, else `PORT_SHARD0_0` and the like say, else the engine chooses. `routers`: how many
+    mongos a sharded cluster has; none where its topology has a router host. `prefix`: of a replica set's addresses.
+    """
+    known = hosts(topology, name=name, prefix=prefix)
+    ports = ports or {}
+    labels = {key: value for key, value in ((CLUSTER, name), (TOKEN, token)) if value is not None}
+    services: Document = {}
+    for one in topology.sets():
+        for index, spec in enumerate(one.members):
+            own = {MEMBER: spec.name}
+            if index == 0:
+                own[SET] = json.dumps(configuration(topology, one, known))
+            services[spec.name] = {
+                **_server(spec.name, name, image, ports.get(spec.name), {**labels, **own}),
+                "command": _literal(mongod(spec, topology)),
+                "volumes": [f"{spec.name}:{DATA}"],
+                "networks": {"default": _on_network(topology, spec, name, known)},
+            }
+    for router in router_names(topology, routers):
+        services[router] = {
+            **_server(router, name, image, ports.get(router), {**labels, MEMBER: router}),
+            "command": _literal(mongos(topology, known)),
+            "networks": {"default": {"aliases": [host_name(router, name)]}},
+        }
+    return {
+        "services": services,
+        "networks": {"default": _network(topology, prefix, labels)},
+        "volumes": {spec.name: {"labels": labels} if labels else {} for spec in topology.members()},
+    }
+
+
+def host_name(member: str, name: str | None) -> str:
+    """What a member or router is called on the cluster's network."""
+    return member if name is None else f"{member}.{name}"
+
+
+def hosts(topology: Topology, *, name: str | None = None, prefix: str = PREFIX) -> dict[str, str]:
+    """`host:port` by which the sets know each member: names where routers stand before them, else addresses.
+
+    Drivers connect to whatever a replica set's `hello` says its members are called.
+    """
+    specs = list(topology.members())
+    if topology.sharded:
+        return {spec.name: f"{host_name(spec.name, name)}:{PORT}" for spec in specs}
+    return {spec.name: f"{prefix}.{FIRST_ADDRESS + index}:{PORT}" for index, spec in enumerate(specs)}
+
+
+def router_names(topology: Topology, routers: int) -> list[str]:
+    """What the routers are called: `router` where there is one, else `router-0`.."""
+    if not topology.sharded or topology.router_host is not None:
+        return []
+    return [ROUTER.name] if routers == 1 else [f"{ROUTER.name}-{index}" for index in range(routers)]
+
+
+def configuration(topology: Topology, one: SetSpec, known: Mapping[str, str]) -> Document:
+    """What a set is initiated with."""
+    settings = topology.settings
+    return admin.set_config(one, known, settings, heartbeat_ms=settings.heartbeat_ms, version=1)
+
+
+def mongod(spec: MemberSpec, topology: Topology) -> list[str]:
+    return commandline.mongod("mongod", spec, topology.settings, port=PORT, data=DATA, bind_ip=EVERYBODY, log=None)
+
+
+def mongos(topology: Topology, known: Mapping[str, str]) -> list[str]:
+    config = shaping.connection_string(topology, known)
+    return commandline.mongos("mongos", port=PORT, config=config, bind_ip=EVERYBODY, log=None)
+
+
+def dump(document: Document, *, heading: str = "") -> str:
+    """The text of a Compose file, `heading` being its first comment."""
+    comment = "".join(f"# {line}\n" for line in heading.splitlines())
+    return comment + yaml.dump(_with_flow(document), Dumper=_Dumper, sort_keys=False, width=116, allow_unicode=True)
+
+
+def _server(member: str, name: str | None, image: str, port: int | None, labels: Mapping[str, str]) -> Document:
+    published = str(port) if port is not None else f"${{PORT_{member.upper().replace('-', '_')}:-}}"
+    return {
+        "image": image,
+        "hostname": host_name(member, name),
+        "labels": dict(labels),
+        "ports": [f"127.0.0.1:{published}:{PORT}"],
+        # The official images declare a volume there, which would stay behind, one for each container.
+        "tmpfs": ["/data/configdb"],
+        "stop_grace_period": f"{STOP_SECONDS}s",
+        "ulimits": {"nofile": 64_000},
+    }
+
+
+def _on_network(topology: Topology, spec: MemberSpec, name: str | None, known: Mapping[str, str]) -> Document:
+    network: Document = {"aliases": [host_name(spec.name, name)]}
+    if spec.role is Role.REPLICA_SET:
+        network["ipv4_address"] = known[spec.name].rpartition(":")[0]
+    return network
+
+
+def _network(topology: Topology, prefix: str, labels: Mapping[str, str]) -> Document:
+    network: Document = {"driver": "bridge"}
+    if not topology.sharded:
+        network["ipam"] = {"config": [{"subnet": f"{prefix}.0/24"}]}
+    return {**network, "labels": dict(labels)} if labels else network
+
+
+def _literal(command: list[str]) -> list[str]:
+    """As Compose is not to fill in anything there."""
+    return [one.replace("$", "$$") for one in command]
+
+
+class _Flow(list[str]):
+    """A list of words, written on as few lines as it takes."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Without anchors: each service says all of itself."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+_Dumper.add_representer(
+    _Flow, lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True)
+)
+
+
+def _with_flow(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: _with_flow(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return _Flow(node) if all(isinstance(one, str) for one in node) else [_with_flow(one) for one in node]
+    return node

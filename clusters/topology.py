@@ -65,7 +65,10 @@ class SetSpec:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for every member of a cluster. Durations in milliseconds."""
+    """What holds for every member of a cluster. Durations in milliseconds.
+
+    `server_version`: one of `clusters.releases`; None for the servers there are.
+    """
 
     heartbeat_ms: int = 2000
     election_timeout_ms: int = 10_000
@@ -73,6 +76,7 @@ class Settings:
     oplog_mb: int = 64
     balancer: bool = False
     chaining_allowed: bool = False
+    server_version: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -100,6 +104,10 @@ class Topology:
     def members(self) -> Iterator[MemberSpec]:
         for one in self.sets():
             yield from one.members
+
+    def of_version(self, version: str | None) -> Topology:
+        """The same topology on servers of this version (see `Settings`)."""
+        return replace(self, settings=replace(self.settings, server_version=version))
 
     def with_member(self, name: str, **fields: Any) -> Topology:
         """The same topology with some fields of one member changed. Raises KeyError where there is no such member."""

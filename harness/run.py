@@ -155,7 +155,7 @@ class _Course:
         name = f"run-{self._run}"
         if self._parameters.cluster is not None:
             return kept_ground(self._uri or self._parameters.cluster, name, self._scenario, self._started)
-        topology = self._scenario.topology()
+        topology = self._scenario.topology().of_version(self._parameters.server_version)
         self._started(topology, local.server_info(topology))
         self._phase("bring-up")
         return own_ground(

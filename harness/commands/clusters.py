@@ -42,6 +42,9 @@ def up(
     parameter: list[str] = typer.Option(
         [], "--parameter", help="setParameter NAME=VALUE of all, or MEMBER:NAME=VALUE of one (may be repeated)."
     ),
+    server_version: str = typer.Option(
+        None, metavar="VERSION", help="A version of 'mongofault binaries'; else the servers there are."
+    ),
     proxied: bool = typer.Option(
         False, "--proxied", help="A proxy before every member and the router, for faults in the network."
     ),
@@ -59,6 +62,7 @@ def up(
         cache_gb=cache_gb,
         oplog_mb=oplog_mb,
         balancer=balancer == "on",
+        server_version=server_version,
         parameters=dict(_pair("--parameter", one) for one in parameter if not _names_member(one)),
     )
     wanted: Topology = (

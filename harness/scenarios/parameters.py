@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from clusters.errors import Refused
+from clusters.releases.catalogue import released
 from clusters.topology import MAX_VOTERS
 from harness.drivers.clients import Driver, check_driver, parse_driver_options
 from harness.measures import seconds
@@ -23,6 +24,17 @@ def parse_seconds(given: object) -> object:
 
 
 Seconds = Annotated[float, BeforeValidator(parse_seconds)]
+
+
+def _with_drivers(version: str) -> str:
+    """A version that can be installed, and that drivers talk to."""
+    try:
+        release = released(version)
+    except Refused as error:
+        raise ValueError(str(error)) from None
+    if release.raw_wire_only:
+        raise ValueError(f"drivers refuse mongod {version}, it is for raw wire only (mongofault binaries list)")
+    return version
 
 
 class Parameters(BaseModel):
@@ -39,6 +51,9 @@ class Parameters(BaseModel):
         ge=1,
         le=50,
         description="Shards of the run's own cluster [default: 2; 1 where a shard has more than seven members].",
+    )
+    server_version: Annotated[str, AfterValidator(_with_drivers)] | None = Field(
+        None, description="A version of 'mongofault binaries' for the run's own cluster; else the servers there are."
     )
     driver: Annotated[Driver, AfterValidator(check_driver)] = Field(
         "pymongo", description="Driver of all clients of the load."
@@ -87,7 +102,7 @@ class FaultParameters(StreamParameters):
     hold: Seconds = Field(12.0, gt=0, le=7200, description="How long the fault is held.")
 
 
-OWN_SHAPE = ("shards", "members")
+OWN_SHAPE = ("shards", "members", "server_version")
 
 
 def build(model: type[Parameters], given: Mapping[str, Any]) -> Any:
@@ -95,7 +110,7 @@ def build(model: type[Parameters], given: Mapping[str, Any]) -> Any:
     given = {name: value for name, value in given.items() if value is not None}
     for name in OWN_SHAPE:
         if given.get("cluster") is not None and name in given:
-            raise Refused(f"--{name} shapes a cluster of the run's own; with --cluster leave it out")
+            raise Refused(f"{option_name(name)} shapes a cluster of the run's own; with --cluster leave it out")
     try:
         return model.model_validate(given)
     except ValidationError as error:

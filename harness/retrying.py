@@ -97,7 +97,7 @@ class Retrying:
     def _give_up(self) -> float:
         """Seconds until all consumers must be done with their records, once they have begun."""
         each = self._scenario.prediction.give_up or 0.0
-        records = -(-(self._parameters.records or 1) // self._parameters.consumers)
+        records = -(-self._parameters.produced // self._parameters.consumers)
         given_up = each * records * (1 + self._scenario.prediction.polls.redeliveries)
         return given_up + self._parameters.production + GIVE_UP_DEADLINE
 

@@ -11,7 +11,7 @@ import pytest
 from clusters.local import OwnCluster
 from harness.drivers.effects import record_effects
 from harness.drivers.kinds import KINDS, WriteOptions
-from harness.scenarios.retry_overlap import ENGINE_HANGS
+from harness.scenarios.overlap_faults import ENGINE_HANGS
 from overlap_parts import WRITE, Overlapping, counting, held, overlapping
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]

@@ -12,8 +12,8 @@ import pytest
 from aftermath import Place
 from clusters.errors import Refused
 from harness import exits
+from harness.scenarios.overlap_parameters import OverlapParameters
 from harness.scenarios.parameters import build
-from harness.scenarios.retry_overlap import OverlapParameters, RetryOverlap
 
 LIMITED = ("--write", "find-and-modify", "--retry", "fixed(0s,2)", "--driver-option", "socketTimeoutMS=1500")
 CUT = (*LIMITED, "--max-time", "700ms")
@@ -154,4 +154,4 @@ def test_the_time_until_the_application_gives_up_is_by_where_the_server_looks_at
         "retry": "fixed(0s,2)",
         "driver_option": ["socketTimeoutMS=1500"],
     }
-    assert RetryOverlap(build(OverlapParameters, given)).prediction.give_up == seconds
+    assert build(OverlapParameters, given).prediction.give_up == seconds

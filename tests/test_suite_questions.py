@@ -15,8 +15,8 @@ from clusters.cluster import ServerInfo
 from harness import exits
 from harness.history import Event
 from harness.report import questions as report
+from harness.scenarios.overlap_parameters import OverlapParameters
 from harness.scenarios.parameters import build
-from harness.scenarios.retry_overlap import OverlapParameters
 from harness.suites.asked import QUESTIONS
 from harness.suites.findings import Findings
 from harness.suites.looks import LOOKS

@@ -13,8 +13,8 @@ import typer
 from clusters.errors import Refused
 from harness.output import as_json, say, table
 from harness.report import questions
+from harness.scenarios.overlap_parameters import OverlapParameters
 from harness.scenarios.parameters import build
-from harness.scenarios.retry_overlap import OverlapParameters
 from harness.suites.asked import QUESTIONS
 from harness.suites.question import Question
 from harness.suites.runs import RUNS

@@ -70,7 +70,7 @@ class ConsumersPlan:
         for name in ("partitions", "records", "consumers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"consumers: expected {name} of at least 1, found {getattr(self, name)}")
-        self.kind.check(replace(self.options, session=True if self.explicit_session else None))
+        self.kind.check(session=self.explicit_session, max_time=self.max_time_ms is not None)
 
     @property
     def options(self) -> WriteOptions:

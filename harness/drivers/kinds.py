@@ -61,8 +61,8 @@ class Kind:
     "Retryable Writes": single-document writes that are acknowledged). `idempotent`: after any number of executions the
     collection is as after one, but for the `execution` that the documents name. `takes_max_time`: the driver has an
     argument for it; pymongo and motor have one for findAndModify alone, other writes get a maxTimeMS only from
-    timeoutMS, which is another thing. `prepared`: documents of the write that must be there before. `upserts`: one
-    document by its `_id`, which may be there before.
+    timeoutMS, which is another thing. `drawn_id`: the driver draws the `_id`, anew for each execution. `prepared`:
+    documents of the write that must be there before. `upserts`: one document by its `_id`, which may be there before.
     """
 
     name: str
@@ -73,12 +73,13 @@ class Kind:
     leaves: Callable[[Sequence[int]], Left]
     takes_max_time: bool = False
     acknowledged: bool = True
+    drawn_id: bool = False
     prepared: int = 0
     upserts: bool = False
 
     async def execute(self, collection: Any, write: str, execution: int, options: WriteOptions) -> Effect | None:
         """One execution, by either driver. Raises PyMongoError; ValueError on options that the kind does not take."""
-        self.check(options)
+        self.check(session=options.session is not None, max_time=options.max_time_ms is not None)
         keywords: dict[str, Any] = {"comment": {"run": options.run, "write": write, "execution": execution}}
         if options.session is not None:
             keywords["session"] = options.session
@@ -87,11 +88,11 @@ class Kind:
         concern = WriteConcern(w=options.write_concern if self.acknowledged else 0)
         return await self.send(collection.with_options(write_concern=concern), write, execution, keywords)
 
-    def check(self, options: WriteOptions) -> None:
+    def check(self, *, session: bool, max_time: bool) -> None:
         """Raises ValueError: what the driver has no argument for is not left out in silence."""
-        if options.max_time_ms is not None and not self.takes_max_time:
+        if max_time and not self.takes_max_time:
             raise ValueError(f"write {self.name}: the driver has no maxTimeMS for it; only find-and-modify takes one")
-        if options.session is not None and not self.acknowledged:
+        if session and not self.acknowledged:
             raise ValueError(f"write {self.name}: the driver refuses an explicit session without acknowledgement")
 
     def preparation(self, write: str, *, there: bool = False) -> list[dict[str, Any]]:
@@ -247,7 +248,7 @@ def _deleted(effective: Sequence[int]) -> Left:
 KINDS: Final[Mapping[str, Kind]] = {
     one.name: one
     for one in (
-        Kind("insert", "insert", True, False, _insert, _inserted(1)),
+        Kind("insert", "insert", True, False, _insert, _inserted(1), drawn_id=True),
         Kind("insert-business-id", "insert", True, True, _insert_business_id, _kept_first),
         Kind("set", "update", True, True, _set, _kept_last, upserts=True),
         Kind("inc", "update", True, False, _inc, _added, upserts=True),
@@ -255,13 +256,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind(
             "find-and-modify", "findAndModify", True, False, _find_and_modify, _added, takes_max_time=True, upserts=True
         ),
-        Kind("bulk-ordered", "insert", True, False, _bulk(ordered=True), _inserted(BULK)),
-        Kind("bulk-unordered", "insert", True, False, _bulk(ordered=False), _inserted(BULK)),
+        Kind("bulk-ordered", "insert", True, False, _bulk(ordered=True), _inserted(BULK), drawn_id=True),
+        Kind("bulk-unordered", "insert", True, False, _bulk(ordered=False), _inserted(BULK), drawn_id=True),
         Kind("update-many", "update", False, False, _update_many, _added_to_many, prepared=MANY),
         Kind("delete-many", "delete", False, True, _delete_many, _deleted, prepared=MANY),
-        Kind("w0", "insert", False, False, _insert, _inserted(1), acknowledged=False),
+        Kind("w0", "insert", False, False, _insert, _inserted(1), acknowledged=False, drawn_id=True),
     )
 }
-"""By name. `insert`, the bulks and `w0` leave the `_id` to the driver, which draws one for each execution. The name of
-the record is the business's id, and the `_id` of the other kinds that write one document: a sharded collection of these
-has `_id` for its shard key."""
+"""By name. The name of the record is the business's id, and the `_id` of the kinds that write one document and leave it
+not to the driver: a sharded collection of these has `_id` for its shard key."""

@@ -21,8 +21,9 @@ from harness.interrupts import Interrupted, interruptible
 from harness.record import HISTORY, Record
 from harness.report.live import Silent
 from harness.run import FAILURES, Run
+from harness.scenarios.overlap_parameters import OUTCOMES, OverlapParameters
 from harness.scenarios.parameters import build
-from harness.scenarios.retry_overlap import OUTCOMES, OverlapParameters, RetryOverlap
+from harness.scenarios.retry_overlap import RetryOverlap
 from harness.suites.asked import QUESTIONS
 from harness.suites.findings import Findings
 from harness.suites.looks import LOOKS

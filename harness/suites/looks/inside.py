@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from clusters import admin
 from clusters.local import OwnCluster
-from harness.scenarios.retry_overlap import ENGINE_HANGS
+from harness.scenarios.overlap_faults import ENGINE_HANGS, engine_hang
 from harness.suites.looks.server import asking, fail_point, ops
 from harness.watchers.counters import at
 
@@ -34,13 +34,7 @@ async def look(cluster: OwnCluster) -> Mapping[str, Any]:
     blocked = {"failCommands": list(COMMANDS), "blockConnection": True, "blockTimeMS": BLOCK_MS, "appName": DATABASE}
     return {
         "failCommand": await _held(cluster, [("failCommand", json.dumps(blocked))]),
-        "engine": await _held(
-            cluster,
-            [
-                (point, json.dumps({"nss": f"{DATABASE}.insert"}) if command == "insert" else "{}")
-                for command, point in ENGINE_HANGS.items()
-            ],
-        ),
+        "engine": await _held(cluster, [engine_hang(command, f"{DATABASE}.{command}") for command in COMMANDS]),
     }
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from pymongo import AsyncMongoClient
 
 from clusters.errors import ClusterError
-from clusters.member import Member
+from clusters.guard import Guardian, Ledger
+from clusters.member import Member, Server, Watched
 from clusters.topology import Topology
 from clusters.wire.connection import Connection, ConnectionLost, DeadlinePassed
 
@@ -56,6 +57,30 @@ class Cluster(Protocol):
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
         """A driver connected as an application would be."""
+
+
+class Ours(Cluster, Protocol):
+    """A cluster that may be broken: one of ours, or one that was made ours."""
+
+    @property
+    def router_process(self) -> Server | None: ...
+
+    @property
+    def processes(self) -> Sequence[Watched]:
+        """All that runs for it and is ours, members and router among it; their ends are noticed."""
+
+
+class Own(Ours, Protocol):
+    """One that this process brought up: it holds the ledger that tells how to remove it, and its guardian."""
+
+    ledger: Ledger
+    guardian: Guardian
+
+    async def down(self) -> None:
+        """Remove all of it. Raises ClusterError naming what could not be removed."""
+
+    def keep(self) -> None:
+        """From now on the cluster outlives this process; `mongofault down` removes it."""
 
 
 def entrances(cluster: Cluster) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Final
 from clusters.topology import MemberSpec, Role, Settings
 
 BRING_UP_FAIL_POINTS: Final = {
-    "forceSyncSourceRetryWaitForInitialSync": '{mode:"alwaysOn",data:{retryMS:25}}',
-    "forceBgSyncSyncSourceRetryWaitMS": '{mode:"alwaysOn",data:{sleepMS:25}}',
+    "forceSyncSourceRetryWaitForInitialSync": {"retryMS": 25},
+    "forceBgSyncSyncSourceRetryWaitMS": {"sleepMS": 25},
 }
-"""Two fixed sleeps of 1 s in every new secondary, shortened (fail points of 4.4 to 6.0); off again once Ready."""
+"""Two fixed sleeps of 1 s in every new secondary, shortened (fail points of 4.4 to 6.0, and what they are told); off
+again once Ready."""
 
 PARAMETERS: Final = {
     # Fail points exist only with this.
@@ -75,9 +77,10 @@ def mongod(
     return arguments
 
 
-def with_fail_points(fail_points: Mapping[str, str]) -> list[str]:
+def with_fail_points(fail_points: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Arguments that start a mongod with these on."""
-    return [one for name, value in fail_points.items() for one in ("--setParameter", f"failpoint.{name}={value}")]
+    values = {name: json.dumps({"mode": "alwaysOn", "data": data}) for name, data in fail_points.items()}
+    return [one for name, value in values.items() for one in ("--setParameter", f"failpoint.{name}={value}")]
 
 
 def mongos(binary: Path | str, *, port: int, config: str, log: Path | None, bind_ip: str = LOOPBACK) -> list[str]:
@@ -89,10 +92,14 @@ def mongos(binary: Path | str, *, port: int, config: str, log: Path | None, bind
     ]
 
 
-def stand_in(*, port: int, config: str, router_host: str, seed: int) -> list[str]:
+def stand_in(
+    *, port: int, config: str, router_host: str, seed: int, addresses: Mapping[str, str] | None = None
+) -> list[str]:
+    """`addresses`: where hosts are reached that are not where their names say."""
+    known = [one for host, address in (addresses or {}).items() for one in ("--address", f"{host}={address}")]
     return [
         *(sys.executable, "-m", "clusters.router", "--listen", f"127.0.0.1:{port}"),
-        *("--configdb", config, "--router-host", router_host, "--seed", str(seed)),
+        *("--configdb", config, "--router-host", router_host, "--seed", str(seed), *known),
     ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from clusters.errors import MemberDied
-from clusters.member import LocalProcess
+from clusters.member import Watched
 
 DOWN_POLL = 0.05
 """Seconds between two looks at whether a process that was taken down has been started again."""
@@ -17,13 +17,14 @@ DEATH_SEEN = 0.5
 """Seconds that the end of a process may take to show after its connections broke."""
 
 
-async def while_all_live(work: Coroutine[Any, Any, None], processes: Sequence[LocalProcess]) -> None:
+async def while_all_live(work: Coroutine[Any, Any, None], processes: Sequence[Watched]) -> None:
     """Do `work`; cancel it and raise MemberDied as soon as one of the processes ends by itself.
 
-    A stopped process lives; one that was killed or stopped by us may be started again meanwhile.
+    A stopped process lives; one that cannot be seen from here is not watched; one that was killed or stopped by us may
+    be started again meanwhile.
     """
     working = asyncio.create_task(work)
-    deaths = [asyncio.create_task(_death(process)) for process in processes]
+    deaths = [asyncio.create_task(_death(process)) for process in processes if process.process is not None]
     try:
         done, _ = await asyncio.wait([working, *deaths], return_when=asyncio.FIRST_COMPLETED)
         if deaths and working in done and not working.cancelled() and working.exception() is not None:
@@ -55,7 +56,7 @@ def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-async def _death(process: LocalProcess) -> None:
+async def _death(process: Watched) -> None:
     """Returns never while the process lives, or is down because it was taken down here; raises MemberDied with its
     last words when it has ended otherwise."""
     while True:
@@ -68,7 +69,7 @@ async def _death(process: LocalProcess) -> None:
             await asyncio.sleep(DOWN_POLL)
 
 
-async def _ended(process: LocalProcess) -> None:
+async def _ended(process: Watched) -> None:
     """Until this life of the process is over."""
     ended = asyncio.Event()
     descriptor: int | None = None

@@ -156,12 +156,18 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0, proxied: boo
 
 def server_info(topology: Topology) -> ServerInfo:
     """What server a cluster of this topology will be, with the binaries there are. Raises Refused."""
+    asked = topology.settings.server_version
+    mongod, mongos = find_mongod(asked), find_mongos(asked)
+    return info_of(topology, mongod.version, mongod.git_version, has_mongos=mongos is not None)
+
+
+def info_of(topology: Topology, version: str, git_version: str, *, has_mongos: bool) -> ServerInfo:
+    """The same of servers that are known."""
     settings = topology.settings
-    mongod, mongos = find_mongod(settings.server_version), find_mongos(settings.server_version)
     return ServerInfo(
-        version=mongod.version,
-        git_version=mongod.git_version,
-        router="none" if not topology.sharded else "mongos" if mongos else "stand-in",
+        version=version,
+        git_version=git_version,
+        router="none" if not topology.sharded else "mongos" if has_mongos else "stand-in",
         parameters={
             **commandline.PARAMETERS,
             **settings.parameters,
@@ -172,13 +178,15 @@ def server_info(topology: Topology) -> ServerInfo:
     )
 
 
-def open_ledger(name: str, *, on: Ledger | None = None) -> tuple[Ledger, Guardian]:
+def open_ledger(
+    name: str, *, on: Ledger | None = None, addresses: Mapping[str, str] | None = None
+) -> tuple[Ledger, Guardian]:
     """A new ledger and the guardian that watches over it; `on` the ledger of the kept cluster that is to be broken.
 
-    Raises Refused, ClusterError.
+    `addresses`: where the cluster's hosts are reached that its own records will name. Raises Refused, ClusterError.
     """
     try:
-        ledger = Ledger.create(ledger_directory(name), on=on)
+        ledger = Ledger.create(ledger_directory(name), on=on, addresses=addresses)
     except (NameTaken, ValueError) as error:
         raise Refused(str(error)) from None
     except LedgerError as error:

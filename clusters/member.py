@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -66,6 +67,41 @@ class Member(Protocol):
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
         """A driver connected to this member alone."""
+
+
+class Watched(Protocol):
+    """A server that we started ourselves, whose end is noticed."""
+
+    host: str
+    process: Process | None
+    """None where it was not started yet, or runs where its process cannot be seen."""
+    ended_here: bool
+    listens: str
+    """Its own `address:port` on this machine."""
+
+    @property
+    def name(self) -> str: ...
+
+    def running(self) -> bool: ...
+
+    def exit_code(self) -> int | None:
+        """Once it has ended; negative where a signal ended it."""
+
+    def last_words(self) -> list[str]:
+        """The last lines of its log, the grave ones if there are any."""
+
+    def keep_log(self, path: Path) -> None:
+        """Write its log to a file; nothing where it has none. Raises OSError."""
+
+
+class Server(Member, Watched, Protocol):
+    """A member, or the router, that we started ourselves: a process or a container."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def stop(self, *, deadline: float = ...) -> None:
+        """SIGTERM, and wait until it is gone."""
 
 
 class LocalProcess:
@@ -183,10 +219,11 @@ class LocalProcess:
         return [line for line in lines if _written_at(line) >= stamp]
 
     def last_words(self) -> list[str]:
-        """The last lines of its log, errors first if there are any: the message and what goes with it."""
-        lines = self.log_lines()
-        grave = [line for line in lines if ('"s":"E"' in line or '"s":"F"' in line) and not _says_nothing(line)]
-        return [_words(line) for line in (grave or lines)[-LAST_WORDS:]]
+        return last_words(self.log_lines())
+
+    def keep_log(self, path: Path) -> None:
+        if self.log.is_file():
+            shutil.copyfile(self.log, path)
 
 
 class LocalMember(LocalProcess):
@@ -198,6 +235,12 @@ class LocalMember(LocalProcess):
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
         return AsyncMongoClient(f"mongodb://{self.host}/", directConnection=True, **options)
+
+
+def last_words(lines: Sequence[str]) -> list[str]:
+    """The last lines of a log, errors first if there are any: the message and what goes with it."""
+    grave = [line for line in lines if ('"s":"E"' in line or '"s":"F"' in line) and not _says_nothing(line)]
+    return [_words(line) for line in (grave or lines)[-LAST_WORDS:]]
 
 
 def _written_at(line: str) -> str:

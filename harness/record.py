@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clusters.errors import Refused
+from clusters.member import Watched
 from harness import result
 from harness.history import Recorder, read
 
@@ -69,12 +69,11 @@ class Record:
     def write_result(self, judged: result.Result) -> None:
         (self.path / RESULT).write_text(json.dumps(judged.document, indent=2, default=str) + "\n")
 
-    def keep_logs(self, logs: Iterable[tuple[str, Path]]) -> None:
-        """Copy the logs of members, by name, into the record."""
+    def keep_logs(self, servers: Iterable[Watched]) -> None:
+        """Copy the logs of members into the record."""
         directory = self.path / LOGS
         # A full disk: the run is judged without them.
         with suppress(OSError):
             directory.mkdir(exist_ok=True)
-            for name, log in logs:
-                if log.is_file():
-                    shutil.copyfile(log, directory / f"{name}.log")
+            for one in servers:
+                one.keep_log(directory / f"{one.name}.log")

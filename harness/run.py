@@ -133,7 +133,7 @@ class _Course:
                 went_well = self._record.judge().verdict.verdict == "as expected"
             finally:
                 if not went_well:
-                    self._record.keep_logs((one.name, one.log) for one in cluster.processes)
+                    self._record.keep_logs(cluster.processes)
 
     async def _through(self, ground: Ground) -> None:
         """All phases on a cluster that stands; what was opened on the way is closed at the end."""

@@ -28,6 +28,10 @@ from clusters.errors import ClusterError, Refused
 REPOSITORY: Final = "mongofault/mongod"
 CONTENTS: Final = "mongofault.contents"
 """A label of the image: what it was built of, so that it is built again only when that changes."""
+VERSION: Final = "mongofault.version"
+GIT: Final = "mongofault.git"
+MONGOS: Final = "mongofault.mongos"
+"""Labels of the image: the servers in it, told without starting one."""
 LIBRARIES: Final = "usr/lib/mongofault"
 ASKED_FOR_BY_NAME: Final = ("libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2")
 """Loaded at the first look-up of a name where the C library is older than 2.34; no binary says that it needs them."""
@@ -63,7 +67,7 @@ def build(mongod: Binary, mongos: Binary | None, *, shell: bool = True) -> str:
         if former is not None and former.labels.get(CONTENTS) == contents:
             return tag
         with tempfile.TemporaryFile(prefix="mongofault-image-") as context:
-            _write(context, _dockerfile(mongod, contents), binaries, libraries, busybox)
+            _write(context, _dockerfile(mongod, mongos, contents), binaries, libraries, busybox)
             client.images.build(fileobj=context, custom_context=True, tag=tag, rm=True, forcerm=True)
         if former is not None:
             # It has no name any more; where a container still runs it, it stays.
@@ -83,13 +87,14 @@ def _tagged(client: DockerClient, tag: str) -> Image | None:
         return None
 
 
-def _dockerfile(mongod: Binary, contents: str) -> str:
+def _dockerfile(mongod: Binary, mongos: Binary | None, contents: str) -> str:
+    has_mongos = "no" if mongos is None else "yes"
     return "\n".join(
         (
             "FROM scratch",
             "COPY root /",
             f"ENV LD_LIBRARY_PATH=/{LIBRARIES} HOME=/root",
-            f"LABEL {CONTENTS}={contents} mongofault.version={mongod.version}",
+            f"LABEL {CONTENTS}={contents} {VERSION}={mongod.version} {GIT}={mongod.git_version} {MONGOS}={has_mongos}",
             'VOLUME ["/data/db"]',
             "EXPOSE 27017",
             'CMD ["mongod", "--bind_ip", "0.0.0.0"]',

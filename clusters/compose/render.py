@@ -14,7 +14,8 @@ from typing import Any, Final
 import yaml
 
 from clusters import admin, commandline, shaping
-from clusters.topology import ROUTER, MemberSpec, Role, SetSpec, Topology
+from clusters.compose.engine import TOKEN
+from clusters.topology import ROUTER, MemberSpec, SetSpec, Topology
 
 PORT: Final = 27017
 """Where every server listens within its own network namespace."""
@@ -29,7 +30,7 @@ STOP_SECONDS: Final = 30
 """A primary that is told to end tells its clients so for 15 s first; Compose would kill it after 10."""
 
 CLUSTER: Final = "mongofault.cluster"
-TOKEN: Final = "mongofault.token"
+
 MEMBER: Final = "mongofault.member"
 SET: Final = "mongofault.set"
 """A label of a set's first member: the configuration to initiate the set with, as JSON."""
@@ -52,9 +53,10 @@ def compose(
     `name`: of a cluster called so; every host has a name that no other cluster has, and `token` is a label of all that
     is made. Without it: what is checked in, in which hosts are called as the members are. `ports`: where on 127.0.0.1
     a member or router is published, else `PORT_SHARD0_0` and the like say, else the engine chooses. `routers`: how many
-    mongos a sharded cluster has; none where its topology has a router host. `prefix`: of a replica set's addresses.
+    mongos a sharded cluster has; none where its topology has a router host. `prefix`: of members' fixed addresses.
     """
     known = hosts(topology, name=name, prefix=prefix)
+    fixed = {} if topology.sharded and name is None else addresses(topology, prefix=prefix)
     ports = ports or {}
     labels = {key: value for key, value in ((CLUSTER, name), (TOKEN, token)) if value is not None}
     services: Document = {}
@@ -67,7 +69,7 @@ def compose(
                 **_server(spec.name, name, image, ports.get(spec.name), {**labels, **own}),
                 "command": _literal(mongod(spec, topology)),
                 "volumes": [f"{spec.name}:{DATA}"],
-                "networks": {"default": _on_network(topology, spec, name, known)},
+                "networks": {"default": _on_network(spec, name, fixed)},
             }
     for router in router_names(topology, routers):
         services[router] = {
@@ -77,7 +79,7 @@ def compose(
         }
     return {
         "services": services,
-        "networks": {"default": _network(topology, prefix, labels)},
+        "networks": {"default": _network(prefix if fixed else None, labels)},
         "volumes": {spec.name: {"labels": labels} if labels else {} for spec in topology.members()},
     }
 
@@ -95,7 +97,13 @@ def hosts(topology: Topology, *, name: str | None = None, prefix: str = PREFIX) 
     specs = list(topology.members())
     if topology.sharded:
         return {spec.name: f"{host_name(spec.name, name)}:{PORT}" for spec in specs}
-    return {spec.name: f"{prefix}.{FIRST_ADDRESS + index}:{PORT}" for index, spec in enumerate(specs)}
+    return {member: f"{address}:{PORT}" for member, address in addresses(topology, prefix=prefix).items()}
+
+
+def addresses(topology: Topology, *, prefix: str = PREFIX) -> dict[str, str]:
+    """The address of each member where they are fixed: a replica set's, and those that may be taken off their network
+    and put back."""
+    return {spec.name: f"{prefix}.{FIRST_ADDRESS + index}" for index, spec in enumerate(topology.members())}
 
 
 def router_names(topology: Topology, routers: int) -> list[str]:
@@ -136,20 +144,19 @@ def _server(member: str, name: str | None, image: str, port: int | None, labels:
         # The official images declare a volume there, which would stay behind, one for each container.
         "tmpfs": ["/data/configdb"],
         "stop_grace_period": f"{STOP_SECONDS}s",
-        "ulimits": {"nofile": 64_000},
     }
 
 
-def _on_network(topology: Topology, spec: MemberSpec, name: str | None, known: Mapping[str, str]) -> Document:
+def _on_network(spec: MemberSpec, name: str | None, fixed: Mapping[str, str]) -> Document:
     network: Document = {"aliases": [host_name(spec.name, name)]}
-    if spec.role is Role.REPLICA_SET:
-        network["ipv4_address"] = known[spec.name].rpartition(":")[0]
+    if spec.name in fixed:
+        network["ipv4_address"] = fixed[spec.name]
     return network
 
 
-def _network(topology: Topology, prefix: str, labels: Mapping[str, str]) -> Document:
+def _network(prefix: str | None, labels: Mapping[str, str]) -> Document:
     network: Document = {"driver": "bridge"}
-    if not topology.sharded:
+    if prefix is not None:
         network["ipam"] = {"config": [{"subnet": f"{prefix}.0/24"}]}
     return {**network, "labels": dict(labels)} if labels else network
 

@@ -1,9 +1,11 @@
 """What must happen when this process is gone: undo records on disk before the act, and a guardian that outlives it.
 
-Knows processes, directories and server commands; nothing of clusters or faults. Imports only the standard library.
+Knows processes, containers, directories and server commands; nothing of clusters or faults. Imports only the standard
+library until a command is to be sent or a container undone.
 """
 
 from clusters.guard.abandoned import Survey, abandoned, heal, ledger_directory, state_root, survey, sweep
+from clusters.guard.containers import ContinueContainer, ReconnectContainer, RemoveContainers, StartContainer
 from clusters.guard.directories import MARKER, make_directory, new_path
 from clusters.guard.errors import GuardianFailed, LedgerError, LedgerGone, LedgerHeld, NameTaken, UndoFailed
 from clusters.guard.guardian import Guardian
@@ -46,6 +48,7 @@ __all__ = [
     "STOPPED",
     "TOKEN_VARIABLE",
     "AddMember",
+    "ContinueContainer",
     "EndStepDown",
     "FailPointOff",
     "Failure",
@@ -62,14 +65,17 @@ __all__ = [
     "Opening",
     "Process",
     "Reconfigure",
+    "ReconnectContainer",
     "Record",
     "RemoveCgroup",
+    "RemoveContainers",
     "RemoveDirectory",
     "RemoveRule",
     "Report",
     "RunCommand",
     "Scope",
     "SignalProcess",
+    "StartContainer",
     "StartProcess",
     "Survey",
     "Undo",

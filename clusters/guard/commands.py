@@ -13,6 +13,7 @@ from typing import Any
 
 from clusters.guard.errors import UndoFailed
 from clusters.guard.logins import options_for
+from clusters.wire import addresses
 
 ATTEMPT = 3.0
 """Seconds one command may take. A frozen member accepts connections and never answers."""
@@ -53,7 +54,7 @@ def run(host: str, database: str, command: Mapping[str, Any], deadline: float) -
 
     milliseconds = int(seconds * 1000)
     client: MongoClient[dict[str, Any]] = MongoClient(
-        host,
+        addresses.of(host),
         directConnection=True,
         serverSelectionTimeoutMS=milliseconds,
         connectTimeoutMS=milliseconds,
@@ -213,7 +214,7 @@ def _primary(hosts: Sequence[str], set_name: str, end: float) -> str:
 
 def _knock(host: str, seconds: float) -> None:
     """Tell a port where nobody listens at once; the driver would go on trying for the whole of its timeout."""
-    address, _, port = host.rpartition(":")
+    address, _, port = addresses.of(host).rpartition(":")
     try:
         socket.create_connection((address.strip("[]"), int(port)), timeout=seconds).close()
     except ConnectionRefusedError:

@@ -10,13 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from clusters.guard.containers import ContinueContainer, ReconnectContainer, RemoveContainers
 from clusters.guard.errors import LedgerError, LedgerGone, UndoFailed
 from clusters.guard.ledger import Ledger
 from clusters.guard.records import Record
 from clusters.guard.undo import KillProcess, RemoveCgroup, SignalProcess, alive, kill
+from clusters.wire import addresses
 
 EACH = 5.0
 """Seconds one undo may take, so that a server which does not answer holds up the others for no longer."""
+REACHING = (SignalProcess, ContinueContainer, ReconnectContainer)
+"""What makes a member answer again: a command to one that is still stopped, or cut off, would only hang or be taken
+for one to a member that is gone."""
 OUTLIVING = (RemoveCgroup,)
 """What a fault made outside of the cluster's processes: it is there when they are gone."""
 RETRY = 0.5
@@ -47,6 +52,7 @@ def undo_all(ledger: Ledger, deadline: float, *, everything: bool = False) -> Re
     `run` or `everything` is asked for. When nothing is left of those, the ledger is removed as well.
     """
     end = time.monotonic() + deadline
+    addresses.publish(ledger.addresses)
     report = Report()
     records = ledger.open_records()
     resources = [one for one in reversed(records) if one.scope == "resource"]
@@ -86,11 +92,11 @@ def _take_down(ledger: Ledger, resources: Sequence[Record], report: Report, end:
 
 
 def _undo_faults(ledger: Ledger, faults: Sequence[Record], report: Report, end: float) -> None:
-    """Newest first, but signals before everything: a command to a member that is still stopped would only hang."""
+    """Newest first, but before everything what lets a member be reached."""
     if not faults:
         return
     gone = _cluster_is_gone(ledger)
-    ordered = sorted(faults, key=lambda one: not isinstance(one.undo, SignalProcess))
+    ordered = sorted(faults, key=lambda one: not isinstance(one.undo, REACHING))
     outcome = [(one, None if gone and not isinstance(one.undo, OUTLIVING) else _undo(one, end)) for one in ordered]
     _write_down(ledger, outcome, report)
 
@@ -121,7 +127,7 @@ def _write_down(ledger: Ledger, outcome: Sequence[tuple[Record, str | None]], re
 
 
 def _cluster_is_gone(ledger: Ledger) -> bool:
-    """Whether no process is left of the cluster that the faults are on: then there is nothing to put back."""
+    """Whether no process or container is left of the cluster that the faults are on: nothing is to be put back then."""
     if ledger.on is None:
         cluster = ledger
     elif "ledger" in ledger.on:
@@ -135,5 +141,8 @@ def _cluster_is_gone(ledger: Ledger) -> bool:
             return True
     else:
         return False
-    kills = [one.undo for one in cluster.open_records() if isinstance(one.undo, KillProcess)]
+    resources = [one.undo for one in cluster.open_records()]
+    if any(one.exist() for one in resources if isinstance(one, RemoveContainers)):
+        return False
+    kills = [one for one in resources if isinstance(one, KillProcess)]
     return cluster.had_processes and not any(alive(kills))

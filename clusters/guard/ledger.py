@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +60,11 @@ class Ledger:
         return self._state.header.get("on")
 
     @property
+    def addresses(self) -> dict[str, str]:
+        """Where the hosts that its records name are reached, as far as that is not said by the names themselves."""
+        return dict(self._state.header.get("addresses") or {})
+
+    @property
     def had_processes(self) -> bool:
         """Whether a process was ever to be killed by it."""
         return self._state.had_processes
@@ -87,11 +92,19 @@ class Ledger:
     # Getting one
 
     @classmethod
-    def create(cls, directory: Path, lifetime: Lifetime = "run", *, on: Ledger | str | None = None) -> Ledger:
+    def create(
+        cls,
+        directory: Path,
+        lifetime: Lifetime = "run",
+        *,
+        on: Ledger | str | None = None,
+        addresses: Mapping[str, str] | None = None,
+    ) -> Ledger:
         """A new ledger, held. Raises NameTaken, LedgerError.
 
-        `on`: the ledger of the kept cluster, or the name of the attached one, that the faults of this ledger are on.
-        It is made under another name and renamed, so that a ledger in its place is always whole.
+        `on`: the ledger of the kept cluster, or the name of the attached one, that the faults of this ledger are on;
+        `addresses`: see the property, those of `on` where that is a ledger. It is made under another name and renamed,
+        so that a ledger in its place is always whole.
         """
         directory = directory.absolute()
         header = {
@@ -101,6 +114,7 @@ class Ledger:
             "pid": os.getpid(),
             "created": round(time.time(), 3),
             "on": {"ledger": str(on.directory), "id": on.id} if isinstance(on, Ledger) else on and {"attached": on},
+            "addresses": on.addresses if isinstance(on, Ledger) else dict(addresses or {}),
         }
         raw = json.dumps(header).encode() + b"\n"
         new = directory.parent / f".new-{directory.name}-{header['id']}"

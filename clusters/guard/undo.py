@@ -1,8 +1,7 @@
 """What can be undone: a closed set of primitives, each plain data that another process can carry out later.
 
 They know processes, directories, control groups and commands; which fault or member they belong to is not their
-business.
-Containers and networks will be further primitives of the same form.
+business. Those on containers are in `containers`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.guard import cgroups, commands, directories
+from clusters.guard.containers import ContinueContainer, ReconnectContainer, RemoveContainers, StartContainer
 from clusters.guard.errors import UndoFailed
 from clusters.guard.process import TOKEN_VARIABLE, Process, find_by_tokens, send_signal, state, wait_gone
 
@@ -273,6 +273,10 @@ Undo = (
     | AddMember
     | EndStepDown
     | RemoveCgroup
+    | RemoveContainers
+    | ContinueContainer
+    | StartContainer
+    | ReconnectContainer
 )
 
 KINDS: Mapping[str, type[Undo]] = {
@@ -288,6 +292,10 @@ KINDS: Mapping[str, type[Undo]] = {
     "add member": AddMember,
     "end step-down": EndStepDown,
     "remove cgroup": RemoveCgroup,
+    "remove containers": RemoveContainers,
+    "continue container": ContinueContainer,
+    "start container": StartContainer,
+    "reconnect container": ReconnectContainer,
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
 

@@ -25,6 +25,7 @@ from clusters.router.change_stream import CURSOR_TIMEOUT, SESSION_TIMEOUT, IdleL
 from clusters.router.log import configure
 from clusters.router.members import parse_set
 from clusters.router.router import Router, Settings
+from clusters.wire import addresses
 
 
 def _address(text: str) -> str:
@@ -32,6 +33,11 @@ def _address(text: str) -> str:
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise argparse.ArgumentTypeError(f"expected HOST:PORT, found {text!r}")
     return text
+
+
+def _reached(text: str) -> tuple[str, str]:
+    known, _, reached = text.partition("=")
+    return _address(known), _address(reached)
 
 
 def _config_set(text: str) -> str:
@@ -47,6 +53,14 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--listen", type=_address, required=True, metavar="HOST:PORT")
     parser.add_argument("--configdb", type=_config_set, required=True, metavar="SET/HOST:PORT[,HOST:PORT]")
     parser.add_argument("--router-host", type=_address, required=True, metavar="HOST:PORT")
+    parser.add_argument(
+        "--address",
+        type=_reached,
+        action="append",
+        default=[],
+        metavar="HOST:PORT=HOST:PORT",
+        help="where a member is reached that its set knows by another name (may be repeated)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the random choice among members")
     parser.add_argument(
         "--cursor-timeout", type=float, default=CURSOR_TIMEOUT, metavar="SECONDS", help="of an idle change stream"
@@ -98,6 +112,7 @@ def main() -> None:
     options = arguments()
     configure(options.log_level)
     _open_more_files()
+    addresses.publish(dict(options.address))
     limits = IdleLimits(options.cursor_timeout, options.session_timeout)
     settings = Settings(options.listen, options.configdb, options.router_host, options.seed, limits)
     sys.exit(_runner(options.uvloop)(serve(settings)))

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, cast
 
-from clusters.wire import access
+from clusters.wire import access, addresses
 from clusters.wire.framing import read_room, take
 from clusters.wire.message import (
     OP_MSG,
@@ -75,7 +75,7 @@ class _Awaited(asyncio.Future[bytes]):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One command at a time. `host` is `address:port`. Make it with `Connection.open`."""
+    """One command at a time. `host` is `address:port`, or the name that `addresses` knows. Make it with `open`."""
 
     def __init__(self, host: str) -> None:
         self.host = host
@@ -103,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         6.0.5). `host_info`: what servers say of themselves, `address:port`, by which a proxy knows one from another.
         """
         self = cls(host)
-        address, _, port = host.rpartition(":")
+        address, _, port = addresses.of(host).rpartition(":")
         granted = access.to(host)
         try:
             async with asyncio.timeout(deadline):

@@ -1,0 +1,97 @@
+"""Which image to use, and which servers are in it: told by its labels where it is one of ours, else by running it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from clusters.binaries import find_mongod
+from clusters.compose import engine, image
+from clusters.errors import ClusterError, Refused
+from clusters.guard import RemoveContainers, new_token, undo_until_done
+from clusters.local import open_ledger
+
+OFFICIAL: Final = "mongo:8.0"
+VARIABLE: Final = "MONGO_IMAGE"
+CLEARED: Final = 30.0
+"""Seconds to remove the container that was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The servers of an image that is there."""
+
+    image: str
+    version: str
+    git_version: str
+    has_mongos: bool
+
+    @property
+    def major(self) -> tuple[int, int]:
+        first, second, *_ = self.version.split(".")
+        return int(first), int(second)
+
+
+def local_image() -> str | None:
+    """The image to use where none is named and none is to be pulled: MONGO_IMAGE, that of `mongofault image build`, the
+    official one, whichever is there first. Raises EngineFailed."""
+    named = os.environ.get(VARIABLE)
+    return next((one for one in ([named] if named else [*_built(), OFFICIAL]) if engine.image(one)), None)
+
+
+def of(name: str | None) -> Contents:
+    """Of the image of that name, or of the one to be used, which is pulled where it is not there. Raises Refused."""
+    engine.require()
+    try:
+        chosen = name or local_image() or os.environ.get(VARIABLE) or OFFICIAL
+        if engine.image(chosen) is None:
+            _pull(chosen)
+        return _contents(chosen)
+    except engine.EngineFailed as error:
+        raise Refused(str(error)) from None
+
+
+def _built() -> list[str]:
+    try:
+        return [image.image_tag(find_mongod().version)]
+    except Refused:
+        return []
+
+
+def _pull(name: str) -> None:
+    try:
+        engine.pull(name)
+    except engine.EngineFailed as error:
+        raise Refused(
+            f"image {name} is not here and cannot be pulled ({error}): name another by --image, or make one of the "
+            "mongod of this machine with mongofault image build"
+        ) from None
+
+
+@cache
+def _contents(name: str) -> Contents:
+    found = engine.image(name)
+    assert found is not None
+    labels = found["Config"].get("Labels") or {}
+    if all(one in labels for one in (image.VERSION, image.GIT, image.MONGOS)):
+        return Contents(name, labels[image.VERSION], labels[image.GIT], labels[image.MONGOS] == "yes")
+    token = new_token()
+    # Whatever ends this process, the container that is asked does not stay.
+    ledger, guardian = open_ledger(f"image-{token[:8]}")
+    try:
+        ledger.open(RemoveContainers(token), title=f"what asks image {name}")
+        said = engine.output(name, ["mongod", "--version"], token) or ""
+        mongos = engine.output(name, ["mongos", "--version"], token)
+    finally:
+        report = undo_until_done(ledger, CLEARED, everything=True)
+        if report.failed:
+            raise ClusterError("could not be removed: " + "; ".join(str(failure) for failure in report.failed))
+        guardian.dismiss()
+    version = re.search(r"db version v(\d+\.\d+\.\d+\S*)", said)
+    if version is None:
+        raise Refused(f"image {name} has no mongod that runs: expected one such as {OFFICIAL}")
+    git_version = re.search(r'"gitVersion": "(\w+)"', said)
+    return Contents(name, version[1], git_version[1] if git_version else "", mongos is not None)

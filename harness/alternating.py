@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from clusters.cluster import Cluster
@@ -25,8 +25,8 @@ Aim = Callable[[], Awaitable[tuple[Injection, list[str]]]]
 
 async def on_and_off(
     recorder: Recorder, cluster: Cluster, schedule: Sequence[Planned], aim: Aim, *, until: float
-) -> bool:
-    """All of the schedule, but for what would still be on after `until` seconds; whether all that was on is healed.
+) -> Mapping[str, bool]:
+    """All of the schedule, but for what would still be on after `until` seconds; by id, what could not be healed.
 
     A fault waits for the one before it to be healed and recovered from. Raises Unproven, Refused, ClusterError.
     """
@@ -44,8 +44,8 @@ async def on_and_off(
         if unproven is not None:
             raise unproven
         if not healed:
-            return False
+            return {one.identity: False}
         healed_at = time.monotonic()
         await stage.recovered(cluster)
         recorder.record("fault.recovered", SOURCE, id=one.identity, seconds=round(time.monotonic() - healed_at, 3))
-    return True
+    return {}

@@ -130,21 +130,14 @@ class Streaming:
     # break, recover, check
 
     async def _broken(self, ground: Ground, traffic: Traffic) -> None:
-        """Everything that is broken is healed afterwards; recovered from is what could be healed."""
+        """Everything that is broken is healed afterwards."""
         schedule = self._scenario.schedule(ground.cluster.topology)
         if schedule is None:
             healed = await self._holding().through(ground, traffic)
         else:
             seed = self._parameters.seed
             healed = await Storm(schedule, seed, self._recorder, self._phase).through(ground, traffic)
-        healed_at = self._recorder.now()
-        self._phase("recover", None)
-        if not all(healed.values()):
-            return  # What is still broken keeps its set from being whole; the record says so.
-        await stage.recovered(ground.cluster)
-        seconds = round((self._recorder.now() - healed_at) / 1e9, 3)
-        for one in healed:
-            self._recorder.record("fault.recovered", SOURCE, id=one, seconds=seconds)
+        await self._way.recover(ground.cluster, healed)
 
     def _holding(self) -> Holding:
         return Holding(cast(OneFault, self._scenario), self._recorder, self._run, self._phase)

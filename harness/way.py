@@ -1,18 +1,23 @@
 """What a run gives to the way that its scenario takes through a cluster: where it records, and whom it tells.
 
-Which ways there are is `harness.run`'s affair.
+And what is the same on every way. Which ways there are is `harness.run`'s affair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from clusters.cluster import primary_of
+from clusters.cluster import Cluster, primary_of
 from clusters.guard import RunCommand
+from harness import stage
 from harness.ground import Ground
 from harness.history import Recorder
+from harness.measures import NS
 from harness.report.live import View
+
+SOURCE: Final = "run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +36,14 @@ class Way:
         cluster = ground.cluster
         entrance = cluster.router or (await primary_of(cluster, cluster.topology.shards[0].name)).host
         ground.ledger.open(RunCommand(entrance, database, {"dropDatabase": 1}), "fault", f"data of run {self.run}")
+
+    async def recover(self, cluster: Cluster, healed: Mapping[str, bool]) -> None:
+        """Recovered from is what could be healed; `healed` by the faults' ids. Raises ClusterError."""
+        healed_at = self.recorder.now()
+        self.phase("recover", None)
+        if not all(healed.values()):
+            return  # What is still broken keeps its set from being whole; the record says so.
+        await stage.recovered(cluster)
+        seconds = round((self.recorder.now() - healed_at) / NS, 3)
+        for one in healed:
+            self.recorder.record("fault.recovered", SOURCE, id=one, seconds=seconds)

@@ -19,6 +19,8 @@ from harness.scenarios.overlap_faults import IN_ENGINE, engine_hang
 from harness.scenarios.overlap_parameters import OverlapParameters
 from harness.scenarios.parameters import Parameters
 
+GIVE_UP_DEADLINE: Final = 60.0
+"""Seconds beyond those predicted until all consumers must be done; a fault that needs not hang makes it no later."""
 MOST_WARM: Final = 100
 """Connections of a pool, by the drivers' default (maxPoolSize)."""
 
@@ -69,6 +71,14 @@ class RetryOverlap:
         if course.copies <= 1:
             return frozenset({NO_OVERLAP})
         return frozenset({MAXIMUM if (course.sends, course.copies) == (most.sends, most.copies) else OVERLAP})
+
+    @property
+    def done_within(self) -> float:
+        """Seconds until all consumers must be done with their records, once they have begun."""
+        each = self.prediction.give_up or 0.0
+        records = -(-self.parameters.produced // self.parameters.consumers)
+        given_up = each * records * (1 + self.prediction.polls.redeliveries)
+        return given_up + self.parameters.production + GIVE_UP_DEADLINE
 
     def fault_options(self, namespace: str, sharded: bool) -> list[str]:
         """Those given; else what makes the fault hold the writes of the run, and nothing else."""

@@ -6,7 +6,7 @@ another clock gave (tap, log) seconds since 1970.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -188,6 +188,13 @@ class Attempts:
         for write in self.writes.values():
             for execution in write.executions.values():
                 yield write, execution
+
+    def documents(self) -> defaultdict[str, list[Mapping[str, Any]]]:
+        """By logical write, what was there of it at the end; none where nobody looked."""
+        found: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for document in self.effects or ():
+            found[document["write"]].append(document)
+        return found
 
     def _write(self, name: str) -> LogicalWrite:
         found = self.writes.get(name)

@@ -14,13 +14,12 @@ from harness.checkers.attempts import Attempts
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
-from harness.checkers.finding import Finding
+from harness.checkers.finding import PROBLEMS_SHOWN, Finding, judged
 from harness.checkers.together import Interval, most_at_once
 
 NAME = "counts"
 STATEMENT = "All sources that count the sends and copies agree, but for terms that are named and accounted for."
 
-PROBLEMS_SHOWN = 100
 
 WIRE: Final = "on the wire"
 READ: Final = "read by the server"
@@ -68,11 +67,8 @@ def examine(digest: Digest, _context: Context) -> Finding | None:
             link: sum(counts["total"] for (name, _), counts in attempts.tap_commands.items() if name == link)
             for link in sorted({link for link, _command in attempts.tap_commands} - set(attempts.counters))
         },
-        "problem_count": len(problems),
-        "problems": problems[:PROBLEMS_SHOWN],
-        "doubts": [] if problems else doubts,
     }
-    return Finding(NAME, False if problems else "unknown" if doubts else True, STATEMENT, evidence)
+    return judged(NAME, STATEMENT, evidence, problems, doubts)
 
 
 def _wire(attempts: Attempts) -> Iterable[Check]:
@@ -125,9 +121,7 @@ def _rejected(name: str, requests: int, total: int, entered: int, refused: int) 
 def _carried_out(name: str, executed: int, outside: int, total: int, moved: Mapping[str, int]) -> Check:
     """What was answered outside of the engine, without an error and without a number, may have been counted as well:
     an insert all of whose documents are refused is (measured on 6.0.5)."""
-    failed = sum(
-        value for key, value in moved.items() if key.startswith("metrics.commands.") and key.endswith(".failed")
-    )
+    failed = _sum(moved, "metrics.commands.", ".failed")
     retried = moved.get("transactions.retriedCommandsCount", 0)
     expected = total - failed - retried
     problem = None

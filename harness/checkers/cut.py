@@ -13,7 +13,7 @@ from harness.checkers.attempts import Execution
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
-from harness.checkers.finding import Finding
+from harness.checkers.finding import Finding, judged
 from harness.checkers.overlap import count
 
 NAME = "max-time"
@@ -61,11 +61,8 @@ def examine(digest: Digest, context: Context) -> Finding | None:
         "timed_out": unanswered,
         "copies_at_once": at_once,
         "effective": sum(one.effective for one in executions),
-        "problem_count": len(problems),
-        "problems": problems,
-        "doubts": doubts,
     }
-    return Finding(NAME, False if problems else "unknown" if doubts else True, STATEMENT, evidence)
+    return judged(NAME, STATEMENT, evidence, problems, doubts)
 
 
 def _sent(execution: Execution) -> int:

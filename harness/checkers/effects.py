@@ -6,7 +6,7 @@ were lost. What each kind of write leaves is the kind's own knowledge (`drivers/
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -15,14 +15,13 @@ from harness.checkers.attempts import Execution, LogicalWrite
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
-from harness.checkers.finding import Finding
+from harness.checkers.finding import Finding, judged
 from harness.drivers.kinds import KINDS, MANY, QTY, Kind, Left
 
 NAME = "effects"
 STATEMENT = "The collection holds what the copies that took effect leave: the documents, their sums, the last writer."
 
 ROWS_SHOWN = 100
-PROBLEMS_SHOWN = 100
 
 LOG_GRAIN: Final = 0.001
 """Seconds: the log's times are cut to it."""
@@ -46,9 +45,7 @@ def examine(digest: Digest, context: Context) -> Finding | None:
         return None
     kind = KINDS.get(context.write or "")
     doubts = list(_doubts(digest, kind))
-    documents: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for document in attempts.effects:
-        documents[document["write"]].append(document)
+    documents = attempts.documents()
     strangers = sorted(str(name) for name in documents if name not in attempts.writes)
     rows = (
         [_row(kind, write, documents[write.name], attempts.elections) for write in attempts.writes.values()]
@@ -67,11 +64,8 @@ def examine(digest: Digest, context: Context) -> Finding | None:
         },
         "effective": sum(row["effective"] for row in rows),
         "writes": [row for row in rows if _telling(row)][:ROWS_SHOWN],
-        "problem_count": len(problems),
-        "problems": problems[:PROBLEMS_SHOWN],
-        "doubts": [] if problems else doubts,
     }
-    return Finding(NAME, False if problems else "unknown" if doubts else True, STATEMENT, evidence)
+    return judged(NAME, STATEMENT, evidence, problems, doubts)
 
 
 def _doubts(digest: Digest, kind: Kind | None) -> Iterable[str]:

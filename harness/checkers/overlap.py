@@ -14,7 +14,7 @@ from harness.checkers.attempts import Attempts, Execution, LogicalWrite
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
-from harness.checkers.finding import Finding
+from harness.checkers.finding import PROBLEMS_SHOWN, Finding, judged
 from harness.checkers.together import most_at_once, of_executions
 from harness.checkers.windows import seconds
 from harness.drivers.clients import option
@@ -26,7 +26,6 @@ STATEMENT = (
 )
 
 ROWS_SHOWN = 100
-PROBLEMS_SHOWN = 100
 
 MAX_TIME_EXPIRED: Final = 50
 OVERLOADED: Final = "SystemOverloadedError"
@@ -114,11 +113,8 @@ def examine(digest: Digest, context: Context) -> Finding | None:
         "writes": [_row(one) for one in counted[:ROWS_SHOWN]],
         "writes_left_out": max(0, len(counted) - ROWS_SHOWN),
         "alarms": len(attempts.overlap_alarms),
-        "problem_count": len(problems),
-        "problems": problems[:PROBLEMS_SHOWN],
-        "doubts": doubts,
     }
-    return Finding(NAME, False if problems else "unknown" if doubts else True, STATEMENT, evidence)
+    return judged(NAME, STATEMENT, evidence, problems, doubts)
 
 
 def counts_of(digest: Digest) -> list[Counted]:

@@ -12,7 +12,7 @@ from harness.checkers.attempts import Attempts, LogicalWrite
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
-from harness.checkers.finding import Finding
+from harness.checkers.finding import Finding, judged
 from harness.checkers.overlap import Counted, counts_of
 from harness.measures import EXCEEDED, MAXIMUM, NO_OVERLAP, NS, OVERLAP
 
@@ -67,11 +67,8 @@ def examine(digest: Digest, _context: Context) -> Finding | None:
         "documents": None if attempts.effects is None else len(attempts.effects),
         "rules": attempts.predicted.get("rules", []),
         "warnings": attempts.predicted.get("warnings", []),
-        "problem_count": len(problems),
-        "problems": problems,
-        "doubts": doubts,
     }
-    return Finding(NAME, False if problems else "unknown" if doubts else True, STATEMENT, evidence)
+    return judged(NAME, STATEMENT, evidence, problems, doubts)
 
 
 def _outcome(attempts: Attempts, predicted: dict[str, int | None], counted: Sequence[Counted], at_once: int) -> str:

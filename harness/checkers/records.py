@@ -6,7 +6,7 @@ copies leave is effects.py's question.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from harness.checkers.attempts import LogicalWrite
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
-from harness.checkers.finding import Finding
+from harness.checkers.finding import Finding, judged
 from harness.drivers.kinds import KINDS, Kind
 
 NAME = "records"
@@ -23,7 +23,6 @@ STATEMENT = (
     "and an effect that is there more than once is that of so many counted copies."
 )
 
-PROBLEMS_SHOWN: Final = 100
 NAMES_SHOWN: Final = 100
 
 
@@ -37,9 +36,7 @@ def examine(digest: Digest, context: Context) -> Finding | None:
     if not writes:
         return None
     kind = KINDS.get(context.write or "")
-    documents: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for document in attempts.effects or ():
-        documents[document["write"]].append(document)
+    documents = attempts.documents()
     processed = [one for one in writes if one.records["processed"]]
     dead = [one for one in writes if one.records["dead"]]
     neither = sorted(one.name for one in writes if not one.records["processed"] and not one.records["dead"])
@@ -66,11 +63,8 @@ def examine(digest: Digest, context: Context) -> Finding | None:
         "dead_with_effect": sum(bool(found.get(one.name)) for one in dead),
         "duplicates": duplicates,
         "unexplained": len(unexplained),
-        "problem_count": len(problems),
-        "problems": problems[:PROBLEMS_SHOWN],
-        "doubts": [] if problems else doubts,
     }
-    return Finding(NAME, False if problems else "unknown" if doubts else True, STATEMENT, evidence)
+    return judged(NAME, STATEMENT, evidence, problems, doubts)
 
 
 def _unexplained(kind: Kind, writes: Sequence[LogicalWrite], found: Mapping[str, Counter[int]]) -> Iterable[str]:

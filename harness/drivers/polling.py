@@ -157,16 +157,17 @@ class PollLoop:
         self._give_up(self._pending.take(partitions), "lost")
 
     async def _process(self, records: Sequence[Record]) -> None:
-        one_by_one = self._process_seeking if self._handling.seek_after_error else self._process_in_place
         for number, record in enumerate(records):
             if self._stopping.is_set():
                 raise _Stopped
-            if not await one_by_one(record, records[number:]):
+            if not self._handling.seek_after_error:
+                await self._process_in_place(record)
+            elif not await self._process_seeking(record, records[number:]):
                 return
             if self._handling.ack_mode == "record":
                 self._commit()
 
-    async def _process_in_place(self, record: Record, rest: Sequence[Record]) -> bool:
+    async def _process_in_place(self, record: Record) -> None:
         handling = self._handling
         try:
             await handling.policy.run(
@@ -179,7 +180,6 @@ class PollLoop:
             self._bury(record, error)
         else:
             self._settle(record)
-        return True
 
     async def _process_seeking(self, record: Record, rest: Sequence[Record]) -> bool:
         """False where the record was not settled and `rest` will be delivered again."""
@@ -203,11 +203,7 @@ class PollLoop:
         if failing is None or failing.offset != record.offset:
             failing = self._failing[record.at] = _Failing(record.offset, began, policy.drawn(self._seed(record)))
         elapsed = self._loop.time() - failing.began
-        if (
-            self._is_not_retryable(error)
-            or failing.retries >= policy.retries
-            or (policy.elapsed_limit is not None and elapsed >= policy.elapsed_limit)
-        ):
+        if self._is_not_retryable(error) or not policy.another(failing.retries, elapsed):
             return None
         failing.retries += 1
         return failing.waits[failing.retries - 1]

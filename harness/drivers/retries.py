@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, stop_after_delay
-from tenacity.stop import stop_base
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from harness.measures import seconds
 
@@ -64,6 +63,10 @@ class RetryPolicy:
         draw = random.Random(seed)
         return tuple(wait * (1 - self.jitter * draw.random()) for wait in self.waits)
 
+    def another(self, retried: int, elapsed: float) -> bool:
+        """Whether a retry follows after so many, where the first execution began `elapsed` seconds ago."""
+        return retried < self.retries and (self.elapsed_limit is None or elapsed < self.elapsed_limit)
+
     def attempting(
         self,
         seed: int | str = 0,
@@ -76,16 +79,13 @@ class RetryPolicy:
         `sleep` is awaited before each retry, also where the wait is 0 s. A cancellation is never retried.
         """
         waits = self.drawn(seed)
-        stop: stop_base = stop_after_attempt(self.executions)
-        if self.elapsed_limit is not None:
-            stop = stop | stop_after_delay(self.elapsed_limit)
 
         def wait(state: RetryCallState) -> float:
             # asked for after the last execution too, before tenacity finds that it was the last
             return waits[state.attempt_number - 1] if state.attempt_number <= len(waits) else 0.0
 
         return AsyncRetrying(
-            stop=stop,
+            stop=lambda state: not self.another(state.attempt_number - 1, state.seconds_since_start or 0.0),
             wait=wait,
             retry=retry_if_exception(lambda error: isinstance(error, Exception) and not not_retryable(error)),
             sleep=sleep,

@@ -18,12 +18,12 @@ CHECKED: Final = '{"shouldCheckForInterrupt":true}'
 """Data with which a fail point of a findAndModify can be interrupted; without, it cannot."""
 
 
-def _fails(*options: str, command: str = "insert", driver: tuple[str, ...] = (SOCKET,), **more: Any) -> dict[str, Any]:
+def _fails(*options: str, driver: str = SOCKET, **more: Any) -> dict[str, Any]:
     """One execution of an insert that fail-command does something to."""
     return {
         "retry": "none",
-        "fault_option": [f"commands={command}", "namespace=watched", *options],
-        "driver_option": list(driver),
+        "fault_option": ["commands=insert", "namespace=watched", *options],
+        "driver_option": [driver],
         **more,
     }
 
@@ -62,14 +62,14 @@ RUNS: Final[Mapping[str, Mapping[str, Any]]] = {
     "no-retry-10x3": _hangs(retry="fixed(0s,9)", consumers=3) | {"driver_option": [SHORT, "retryWrites=false"]},
     "one-session": _hangs(explicit_session=True),
     "closed": _fails("closeConnection=yes"),
-    "closed-csot": _fails("closeConnection=yes", driver=("timeoutMS=2000",)),
+    "closed-csot": _fails("closeConnection=yes", driver="timeoutMS=2000"),
     "hang-csot": {"retry": "none", "driver_option": ["timeoutMS=1500"]},
     "error-91": _fails("errorCode=91"),
-    "error-91-csot": _fails("errorCode=91", driver=("timeoutMS=2000",)),
+    "error-91-csot": _fails("errorCode=91", driver="timeoutMS=2000"),
     "labelled": _fails("errorCode=6", "errorLabels=RetryableWriteError"),
-    "labelled-csot": _fails("errorCode=6", "errorLabels=RetryableWriteError", driver=("timeoutMS=1000",)),
+    "labelled-csot": _fails("errorCode=6", "errorLabels=RetryableWriteError", driver="timeoutMS=1000"),
     "overload": _fails("errorCode=462", OVERLOAD),
-    "overload-csot": _fails("errorCode=462", OVERLOAD, driver=("timeoutMS=5000",)),
+    "overload-csot": _fails("errorCode=462", OVERLOAD, driver="timeoutMS=5000"),
     "error-50": _fails("errorCode=50"),
     "error-262": _fails("errorCode=262"),
     "w0-closed": _fails("closeConnection=yes", write="w0"),

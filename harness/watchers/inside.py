@@ -26,6 +26,9 @@ KEPT: Final = (
     "waitingForLatch.captureName", "failpointMsg", "locks", "currentQueue.name", "waitForWriteConcernDurationMillis",
 )  # fmt: skip
 
+EVERYBODYS: Final = {"$currentOp": {"allUsers": True, "idleConnections": False, "idleSessions": False}}
+"""Where all that is being done in a member is found."""
+
 Group = tuple[str | None, int | None, str | None, int | str | None]
 
 
@@ -76,7 +79,7 @@ def current_op(run: str, namespaces: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "aggregate": 1,
         "pipeline": [
-            {"$currentOp": {"allUsers": True, "idleConnections": False, "idleSessions": False}},
+            EVERYBODYS,
             {"$match": {"$or": wanted}},
             {"$project": dict.fromkeys(KEPT, 1)},
         ],

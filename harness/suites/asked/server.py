@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from harness.suites.question import Comparison, Evidence, Question, at_least, equal
+from harness.watchers.inside import SESSION_LATCH
 
 WRITES: Final = ("insert", "update", "delete", "findAndModify")
 READS: Final = ("find", "count", "distinct", "aggregate")
-SESSION_LATCH: Final = "SessionCatalog::_mutex"
 
 
 def _procedure(evidence: Evidence) -> Iterable[Comparison]:

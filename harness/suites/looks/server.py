@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
+from clusters import admin
 from clusters.local import OwnCluster
 from clusters.wire.connection import Connection
 from harness.injected import injected
 from harness.watchers.canary import READ_ANYWHERE
+from harness.watchers.inside import EVERYBODYS
 
 DEADLINE: Final = 10.0
 """Seconds for each question to the member."""
@@ -21,14 +23,9 @@ def host_of(cluster: OwnCluster) -> str:
     return member.host
 
 
-@asynccontextmanager
-async def asking(cluster: OwnCluster) -> AsyncIterator[Connection]:
-    """A connection to the member. Raises what `Connection.open` raises."""
-    connection = await Connection.open(host_of(cluster), deadline=DEADLINE)
-    try:
-        yield connection
-    finally:
-        connection.close()
+def asking(cluster: OwnCluster) -> AbstractAsyncContextManager[Connection]:
+    """A connection to the member. Raises ClusterError."""
+    return admin.connected(host_of(cluster), deadline=DEADLINE)
 
 
 @asynccontextmanager
@@ -45,10 +42,7 @@ async def ops(connection: Connection, match: Mapping[str, Any]) -> list[dict[str
         "admin",
         {
             "aggregate": 1,
-            "pipeline": [
-                {"$currentOp": {"allUsers": True, "idleConnections": False, "idleSessions": False}},
-                {"$match": match},
-            ],
+            "pipeline": [EVERYBODYS, {"$match": match}],
             "cursor": {"batchSize": 10_000},
             **READ_ANYWHERE,
         },

@@ -68,6 +68,12 @@ def find_mongos(version: str | None = None) -> Binary | None:
     return None if found is None else inspect(found[0], found[1], "mongos")
 
 
+def embedded() -> Path | None:
+    """The directory of the mongod that comes with the extra `embedded`, None where it is not installed."""
+    path = _wheel_mongod()
+    return None if path is None else path.parent
+
+
 def advice() -> str:
     """What to do where no mongod is found, for this kind of machine."""
     own = "set MONGODB_BINARIES to the directory that holds your own mongod (and mongos)"

@@ -13,7 +13,7 @@ import typer
 from clusters.errors import ClusterError, Refused
 from clusters.guard import LedgerError
 from harness import exits
-from harness.commands import attached, binaries, chaos, clusters, faults, predict, runs, tools
+from harness.commands import attached, binaries, chaos, clusters, faults, nightly, predict, runs, tools
 from harness.history import HistoryError
 from harness.interrupts import Interrupted, handled
 from harness.output import complain, say
@@ -33,7 +33,7 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-BREAKING: Final = frozenset(("up", "run", "fault", "chaos"))
+BREAKING: Final = frozenset(("up", "run", "fault", "chaos", "nightly"))
 """Commands that begin on clean ground: what a killed run and its guardian left behind is healed first."""
 
 
@@ -49,6 +49,7 @@ def _options(
 
 app.add_typer(runs.app, name="run")
 app.command("chaos")(chaos.chaos)
+app.command("nightly")(nightly.nightly)
 app.command("check")(runs.check)
 app.command("list")(tools.list_)
 app.command("faults")(faults.list_faults)

@@ -25,7 +25,7 @@ from harness.report.live import View, make_view
 from harness.result import Result
 from harness.run import Run
 from harness.scenarios.base import Scenario
-from harness.scenarios.parameters import build
+from harness.scenarios.parameters import build, named
 from harness.scenarios.retry_overlap import RetryOverlap
 
 EXTRA_NAMES = ("runs", "json", "quiet", "config")
@@ -96,12 +96,7 @@ def _parameters(scenario: type[Scenario], config: Path | None, chosen: dict[str,
     """The scenario's parameters: those of the file under those of the command line. Raises Refused."""
     if config is None:
         return build(scenario.model, chosen)
-    from_file = _from_file(config)
-    known = [name.replace("_", "-") for name in scenario.model.model_fields]
-    for name in from_file:
-        if name.replace("_", "-") not in known:
-            raise Refused(f"--config {config}: unknown parameter {name!r}; expected {', '.join(known)}")
-    return build(scenario.model, {**{name.replace("-", "_"): value for name, value in from_file.items()}, **chosen})
+    return build(scenario.model, {**named(scenario.model, _from_file(config), f"--config {config}"), **chosen})
 
 
 async def _run(scenario: Scenario, runs: Path, view: View, uri: Uri | None) -> Result:

@@ -105,6 +105,15 @@ class FaultParameters(StreamParameters):
 OWN_SHAPE = ("shards", "members", "server_version")
 
 
+def named(model: type[Parameters], given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Parameters out of a file, called as its options are, or as its fields. Raises Refused, saying `where`."""
+    known = [name.replace("_", "-") for name in model.model_fields]
+    for name in given:
+        if name.replace("_", "-") not in known:
+            raise Refused(f"{where}: unknown parameter {name!r}; expected {', '.join(known)}")
+    return {name.replace("-", "_"): value for name, value in given.items()}
+
+
 def build(model: type[Parameters], given: Mapping[str, Any]) -> Any:
     """The model from options as given. Raises Refused: one line, each option with the rule and what was found."""
     given = {name: value for name, value in given.items() if value is not None}

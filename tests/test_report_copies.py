@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from attempts_parts import Attempted, Copy, hung, seed_run
-from harness.checkers import examine_all
+from harness.checkers import examine_all, predicted
 from harness.checkers.context import Context
 from harness.checkers.digest import fold
 from harness.report import copies
+from history_builder import judged
 
 
 def lines(history: Attempted) -> list[str]:
@@ -88,3 +89,36 @@ def test_what_became_of_the_records_is_one_line() -> None:
         "1 records: 0 processed, 1 dead (1 of these written all the same), 0 lost; "
         "3 of 3 duplicate effects are counted copies'"
     ) in lines(history)
+
+
+def test_a_record_that_was_delivered_anew_may_come_to_more_than_one_delivery_was_predicted_to() -> None:
+    for failed in (False, True):
+        history = seed_run(records=1)
+        history.add(0.5, "predicted", "run", executions=2, sends=4, copies=2, give_up=18.0, rules=[], warnings=[])
+        if failed:
+            history.add(18.5, "record", write="t/0/0", what="commit failed", consumer="c1", detail=None)
+        history.log()
+        said = "predicted is of one delivery of a record: 1 of 1 were delivered anew"
+        assert any(line.startswith(said) for line in lines(history)) == failed
+        finding = judged(predicted, history.events())
+        assert finding is not None
+        assert (finding.evidence["delivered_anew"], finding.valid) == (int(failed), failed)
+        assert [row["reached_by"] for row in finding.evidence["rows"]] == [1, 1, 1]
+
+
+def test_a_member_that_gave_the_sampler_no_answer_is_named_with_how_long() -> None:
+    history = seed_run()
+    history.log()
+    history.sampled(20.0, None)
+    history.sampled(30.0, 3)
+    assert any(line.endswith("it got no answer of rs0-0 for 10 s") for line in lines(history))
+
+
+def test_copies_that_bear_no_number_are_in_no_groups() -> None:
+    for numbered, said in ((True, "2 copies in 2 groups"), (False, "2 copies without a txnNumber")):
+        history = Attempted(write="insert")
+        for number in (1, 2):
+            copy = [hung(number)]
+            history.execution("t/0/0", number, number * 10.0, copy, sends=1, seconds=9.0, numbered=numbered)
+        history.log()
+        assert any(said in line for line in lines(history))

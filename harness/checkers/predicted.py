@@ -5,7 +5,7 @@ The bounds themselves are overlap.py's; here the outcome of a run is read off.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from harness.checkers.attempts import Attempts, LogicalWrite
@@ -43,7 +43,7 @@ def examine(digest: Digest, _context: Context) -> Finding | None:
             "what": TOLD.get(name, name),
             "predicted": predicted[name],
             "measured": max((_of(one, name) or 0 for one in counted), default=None),
-            "reached_by": sum(_of(one, name) == predicted[name] for one in counted),
+            "reached_by": sum(_reached(one, name, predicted) for one in counted),
         }
         for name in WHAT
     ]
@@ -64,6 +64,7 @@ def examine(digest: Digest, _context: Context) -> Finding | None:
             "measured": _longest(one.write for one in counted if one.write.records["dead"]),
         },
         "writes": len(counted),
+        "delivered_anew": sum(_delivered_anew(one) for one in counted),
         "documents": None if attempts.effects is None else len(attempts.effects),
         "rules": attempts.predicted.get("rules", []),
         "warnings": attempts.predicted.get("warnings", []),
@@ -82,8 +83,8 @@ def _outcome(attempts: Attempts, predicted: dict[str, int | None], counted: Sequ
     on_server = 0 if copies == 1 else attempts.most_groups
     if in_engine <= 1 and on_server <= at_once:
         return NO_OVERLAP
-    executed = all(_of(one, name) == predicted[name] for one in counted for name in ("executions", "sends"))
-    together = all(one.at_once == copies for one in counted) or on_server >= copies * at_once
+    executed = all(_reached(one, name, predicted) for one in counted for name in ("executions", "sends"))
+    together = all(_reached(one, "copies", predicted) for one in counted) or on_server >= copies * at_once
     return MAXIMUM if executed and together else OVERLAP
 
 
@@ -96,10 +97,20 @@ def _of(one: Counted, name: str) -> int | None:
     return one.at_once if name == "copies" else one.sends if name == "sends" else one.executions
 
 
+def _reached(one: Counted, name: str, predicted: Mapping[str, int | None]) -> bool:
+    """More than predicted is no less: of one delivery it is a problem, of several their sum."""
+    most, found = predicted[name], _of(one, name)
+    return most is not None and found is not None and found >= most
+
+
+def _delivered_anew(one: Counted) -> bool:
+    """Given to another consumer as well, or to the same again after its commit failed: all executions began anew."""
+    return one.write.consumers > 1 or one.write.records["commit failed"] > 0
+
+
 def _problems(predicted: dict[str, int | None], counted: Iterable[Counted]) -> Iterable[str]:
     for one in counted:
-        # A record that another consumer was given as well begins with all its executions anew.
-        if one.write.consumers > 1:
+        if _delivered_anew(one):
             continue
         for name in WHAT:
             most, found = predicted[name], _of(one, name)

@@ -44,10 +44,17 @@ def lines(findings: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if overlap.NAME not in findings:
         return []
     totals = findings[overlap.NAME]["totals"]
-    told = [
+    told = []
+    if anew := findings.get(predicted.NAME, {}).get("delivered_anew"):
+        told.append(
+            f"predicted is of one delivery of a record: {anew} of {totals['writes']} were delivered anew, as their "
+            "consumer had left the group, and each delivery begins with all executions"
+        )
+    groups = f"in {totals['groups']} groups" if totals["groups"] else "without a txnNumber"
+    told.append(
         f"{totals['writes']} writes: {totals['executions']} executions, {_number(totals['sends'])} sends, "
-        f"{_number(totals['copies'])} copies in {totals['groups']} groups, {_number(totals['effective'])} took effect"
-    ]
+        f"{_number(totals['copies'])} copies {groups}, {_number(totals['effective'])} took effect"
+    )
     if effects.NAME in findings:
         found = findings[effects.NAME]
         marred = [
@@ -166,10 +173,16 @@ def _sampled(found: Mapping[str, Any]) -> list[str]:
     if not sampler["of_at_once"]:
         return []
     seen, there = sampler["seen_at_once"], sampler["of_at_once"]
-    return [
+    line = (
         f"sampled: {seen} of {there} copies at once seen in the engine ({seen / there:.0%}), in {sampler['samples']} "
         f"samples, at most {sampler['longest_interval']:.2g} s apart"
+    )
+    silent = [
+        f"{member} for {sum(end - begin for begin, end in spans):.2g} s"
+        for member, spans in sampler["without_an_answer"].items()
+        if all(end is not None for _begin, end in spans)
     ]
+    return [line + (f"; it got no answer of {', '.join(silent)}" if silent else "")]
 
 
 def _number(value: int | None) -> str:

@@ -134,7 +134,10 @@ def driver_options(text: str, wanted: Collection[str]) -> dict[str, Any]:
         if name.lower() in names:
             parsed = _parsed(f"mongodb://localhost/?{one}")
             if parsed is None:
-                raise Refused(f"the driver does not accept option {name}, or its value")
+                raise Refused(
+                    f"the driver does not accept the value of option {name}: expected it as in a URI, where times are "
+                    "milliseconds, e.g. socketTimeoutMS=5000"
+                )
             values[names[name.lower()]] = next(iter(parsed["options"].values()), None)
     return values
 

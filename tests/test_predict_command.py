@@ -16,6 +16,7 @@ from harness import cli, exits
 SECRET = "s3cr3t"
 URI = f"mongodb://ann:{SECRET}@db1.example,db2.example/app?replicaSet=rs&socketTimeoutMS=30000&retryWrites=true"
 BULK = ["--write", "bulk-ordered", "--max-poll-records", "1"]
+IN_PLACE = "--no-seek-after-error"
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,10 @@ def predicted(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, 
 
 
 def test_the_table_of_four_executions_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["predict", "--uri", URI, "--retry", "fixed(0s,3)", *BULK, "--consumers", "5"]) == exits.AS_EXPECTED
+    assert (
+        cli.run(["predict", "--uri", URI, "--retry", "fixed(0s,3)", *BULK, "--consumers", "5", IN_PLACE])
+        == exits.AS_EXPECTED
+    )
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "0 s 1st execution: sent (A, 1) copy 1 begins" in lines
     assert any(line.startswith("240 s") and "4 copies go on, 4 sends wait for a session" in line for line in lines)
@@ -44,13 +48,23 @@ def test_the_table_of_four_executions_is_printed(capsys: pytest.CaptureFixture[s
 
 
 def test_ten_executions_come_to_twenty_sends_and_do_not_fit_into_a_poll(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["predict", URI, "--retry", "spring-default", *BULK]) == exits.AS_EXPECTED
+    assert cli.run(["predict", URI, "--retry", "spring-default", *BULK, IN_PLACE]) == exits.AS_EXPECTED
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "as assumed at most redelivered once" in lines
     assert "sends 20 20 40" in lines
     assert "copies at once 10 10 20" in lines
     assert any("more than 600 s is needed for polls of 1 record; 300 s does not suffice" in line for line in lines)
     assert any("zero" not in line and line.startswith("no wait between executions") for line in lines)
+
+
+def test_a_consumer_that_seeks_back_is_told_when_it_polls_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["predict", URI, "--retry", "fixed(2s,3)", "--write", "update-many"]) == exits.AS_EXPECTED
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        "max.poll.interval.ms: more than 15002 s is needed for polls of 500 records, each as slow as it can be; 300 s "
+        "does not suffice (where the first record of a poll fails, the next poll comes after 32 s)"
+    ) in lines
+    assert any("where all records of a poll are that slow, the consumer leaves the group" in line for line in lines)
 
 
 def test_with_jitter_times_are_the_latest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,6 +119,7 @@ def test_options_have_the_drivers_defaults(capsys: pytest.CaptureFixture[str]) -
         "max_poll_records": 500,
         "max_poll_interval": 300.0,
         "session_timeout": 45.0,
+        "seek_after_error": True,
         "server": "hangs",
     }
     assert found["assumed"] == {"executions": 1, "sends": 1, "copies": 1, "give_up": None}
@@ -136,10 +151,17 @@ def test_all_that_is_given_comes_into_the_prediction(capsys: pytest.CaptureFixtu
         capsys,
         *("--retry", "fixed(1s,2)", "--write", "find-and-modify", "--socket-timeout", "1500ms", "--max-time", "700ms"),
         *("--server", "hangs-interruptibly", "--explicit-session", "--not-retryable", "refused", "--consumers", "2"),
-        *("--max-poll-records", "3", "--max-poll-interval", "10s", "--session-timeout", "9s"),
+        *("--max-poll-records", "3", "--max-poll-interval", "10s", "--session-timeout", "9s", IN_PLACE),
     )
     assert found["assumed"] == {"executions": 3, "sends": 3, "copies": 1, "give_up": 4.1}
-    assert found["polls"] == {"records": 3, "interval": 10.0, "needed": 12.3, "redeliveries": 1, "suffices": False}
+    assert found["polls"] == {
+        "records": 3,
+        "interval": 10.0,
+        "needed": 12.3,
+        "redeliveries": 1,
+        "after_error": None,
+        "suffices": False,
+    }
     assert found["settings"]["session_timeout"] == 9.0
     assert found["settings"]["not_retryable"] == ["refused"]
     assert found["at_most"]["consumers"] == {"executions": 6, "sends": 12, "copies": 2}
@@ -170,9 +192,15 @@ def test_a_uri_that_acknowledges_nothing_makes_every_write_such(capsys: pytest.C
         (["--max-poll-records", "many"], "--max-poll-records"),
         (["mongodb://h/", "--uri", "mongodb://h/"], "say the same thing: leave one of them out"),
         (["http://h/"], "the URI cannot be used: expected mongodb://"),
-        (["socketTimeoutMS=soon"], "the driver does not accept option socketTimeoutMS, or its value"),
+        (
+            ["socketTimeoutMS=soon"],
+            "the driver does not accept the value of option socketTimeoutMS: expected it as in a URI",
+        ),
         (["mongodb://h/?socketTimeout=1"], "the driver knows no option socketTimeout: leave it out"),
-        (["mongodb://h/?retryWrites=perhaps"], "the driver does not accept option retryWrites, or its value"),
+        (
+            ["mongodb://h/?retryWrites=perhaps"],
+            "the driver does not accept the value of option retryWrites: expected it as in a URI",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_line(

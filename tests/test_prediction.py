@@ -153,14 +153,33 @@ def test_past_the_elapsed_limit_nothing_is_executed_anew() -> None:
 def test_a_poll_must_fit_into_its_interval(
     records: int, interval: float, consumers: int, needed: float, redeliveries: int
 ) -> None:
-    prediction = of(socket_timeout=30, max_poll_records=records, max_poll_interval=interval, consumers=consumers)
+    prediction = of(
+        socket_timeout=30,
+        max_poll_records=records,
+        max_poll_interval=interval,
+        consumers=consumers,
+        seek_after_error=False,
+    )
     assert (prediction.polls.needed, prediction.polls.redeliveries) == (needed, redeliveries)
     assert prediction.polls.suffices == (needed < interval) == (redeliveries == 0)
     assert prediction.redelivered == Counts(4, 8, 4).times(1 + redeliveries)
 
 
 def test_waits_count_into_the_interval_that_is_needed() -> None:
-    assert of("exponential(1s,2,10s,5)", socket_timeout=5, max_poll_records=10).polls.needed == 10 * (10 * 6 + 25)
+    polls = of("exponential(1s,2,10s,5)", socket_timeout=5, max_poll_records=10, seek_after_error=False).polls
+    assert (polls.needed, polls.after_error) == (10 * (10 * 6 + 25), None)
+
+
+def test_a_consumer_that_seeks_back_after_an_error_polls_between_executions() -> None:
+    polls = of("exponential(1s,2,10s,5)", socket_timeout=5, max_poll_records=10).polls
+    assert (polls.needed, polls.after_error) == (10 * 10 + 10, 20)
+    ten = of("spring-default", socket_timeout=30, max_poll_records=1).polls
+    assert (ten.needed, ten.suffices, ten.redeliveries) == (60, True, 0)
+
+
+def test_without_retries_a_consumer_has_nothing_to_seek_back_for() -> None:
+    polls = of("none", socket_timeout=5, max_poll_records=10).polls
+    assert (polls.needed, polls.after_error) == (100, None)
 
 
 def test_where_an_execution_never_ends_no_interval_suffices() -> None:

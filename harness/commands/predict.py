@@ -62,9 +62,18 @@ def predict(
     max_poll_records: int = typer.Option(MAX_POLL_RECORDS, min=1, max=1_000_000_000, help="max.poll.records"),
     max_poll_interval: str = typer.Option("5m", metavar="DURATION", help="max.poll.interval.ms"),
     session_timeout: str = typer.Option("45s", metavar="DURATION", help="session.timeout.ms"),
+    seek_after_error: bool = typer.Option(
+        True,
+        "--seek-after-error/--no-seek-after-error",
+        help="The consumer polls again between executions, as Spring's DefaultErrorHandler does; else it retries in "
+        "place.",
+    ),
     json: bool = typer.Option(False, "--json", help="JSON for other programs instead of text."),
 ) -> None:
-    """Predict from settings alone how often one write is sent and run, and for how long; connects to nobody."""
+    """Predict from settings alone how often one write is sent and run, and for how long; connects to nobody.
+
+    Durations are 500ms, 5s or 2m, within POLICY too; a number alone is seconds. In a URI they are milliseconds.
+    """
     if options is not None and uri is not None:
         raise Refused("a URI and --uri say the same thing: leave one of them out")
     text = options if uri is None else uri
@@ -84,6 +93,7 @@ def predict(
             max_poll_records=max_poll_records,
             max_poll_interval=_seconds("--max-poll-interval", max_poll_interval),
             session_timeout=_seconds("--session-timeout", session_timeout),
+            seek_after_error=seek_after_error,
             server=_choice("--server", server, Server),
         )
     except ValueError as error:

@@ -38,7 +38,12 @@ EXTRA: Final[dict[str, Any]] = {
     ),
     "question": (
         list[str],
-        typer.Option([], "--question", help="Of the suite this one alone, by its name (may be repeated)."),
+        typer.Option(
+            [],
+            "--question",
+            help="Of the suite this one alone, by its name (may be repeated); goes with --findings FILE. Names: "
+            f"{', '.join(one.name for one in QUESTIONS)}.",
+        ),
     ),
 }
 TAKEN: Final = ("suite", "findings", "question", "seed", "runs", "json", "quiet")
@@ -68,7 +73,9 @@ def _ask(given: dict[str, Any]) -> None:
     chosen = _chosen(given["question"])
     page: Path = given["findings"] or FINDINGS
     if chosen != list(QUESTIONS) and given["findings"] is None:
-        raise Refused("--question: some questions are no finding: say with --findings where their answers go")
+        raise Refused(
+            "--question: the default finding has all questions: say with --findings FILE where the answers to some go"
+        )
     seed = build(OverlapParameters, {} if given["seed"] is None else {"seed": given["seed"]}).seed
     silent = given["json"] or given["quiet"]
     with _writable(page):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from harness.prediction.execution import execution
 from harness.prediction.settings import Settings
 
 
@@ -33,15 +34,17 @@ def bounds(settings: Settings) -> Counts:
 class Polls:
     """Times in seconds.
 
-    `needed`: max.poll.interval.ms must be more than that, None where no interval suffices. `redeliveries`: how often
-    the records of a poll have been delivered anew when their first delivery is through. Each begins with all executions
-    anew, while the copies of the one before go on.
+    `needed`: max.poll.interval.ms must be more than that, None where no interval suffices. `after_error`: between two
+    polls where the first record of one fails, None where the consumer does not poll for it again. `redeliveries`: how
+    often the records of a poll have been delivered anew when their first delivery is through. Each begins with all
+    executions anew, while the copies of the one before go on.
     """
 
     records: int
     interval: float
     needed: float | None
     redeliveries: int
+    after_error: float | None = None
 
     @property
     def suffices(self) -> bool:
@@ -51,14 +54,19 @@ class Polls:
 def polls(settings: Settings, give_up: float | None) -> Polls:
     """max.poll.records x (longest execution x executions + waits) < max.poll.interval.ms.
 
-    The generous way: every record of the poll takes as long as one can, and nothing is polled in between (a listener
-    that seeks back after each error polls more often). Past the interval the group passes the records on to a consumer
-    that polls: each of them once, then none is left until the first comes back.
+    A consumer that seeks back after an error polls again before the next execution: then it is max.poll.records x
+    longest execution + longest wait. (Spring's DefaultErrorHandler does so unless told otherwise, and sleeps the wait
+    before it polls.) The generous way: every record of the poll takes as long as one can. Past the interval the group
+    passes the records on to a consumer that polls: each of them once, then none is left until the first comes back.
     """
     records, interval, others = settings.max_poll_records, settings.max_poll_interval, settings.consumers - 1
     if give_up is None:
         return Polls(records, interval, None, others)
-    needed = round(records * give_up, 6)
-    if needed < interval:
-        return Polls(records, interval, needed, 0)
-    return Polls(records, interval, needed, max(1, min(math.ceil(needed / interval) - 1, others)))
+    needed, after_error = records * give_up, None
+    if settings.seek_after_error and settings.executions > 1:
+        longest = max(execution(settings, number).seconds or 0.0 for number in range(1, settings.executions + 1))
+        wait = max(settings.policy.waits)
+        needed, after_error = min(needed, records * longest + wait), round(longest + wait, 6)
+    needed = round(needed, 6)
+    redeliveries = 0 if needed < interval else max(1, min(math.ceil(needed / interval) - 1, others))
+    return Polls(records, interval, needed, redeliveries, after_error)

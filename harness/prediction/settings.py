@@ -45,7 +45,8 @@ class Settings:
     """Times in seconds; None is none: the driver then waits without end. Raises ValueError.
 
     `policy` is the application's; `explicit_session`: all executions of a record are given one and the same session.
-    `not_retryable`: failures on which the application gives up at once.
+    `not_retryable`: failures on which the application gives up at once. `seek_after_error`: the consumer polls again
+    between executions, as Spring's DefaultErrorHandler does unless told otherwise; else it retries in place.
     """
 
     policy: RetryPolicy
@@ -61,6 +62,7 @@ class Settings:
     max_poll_records: int = MAX_POLL_RECORDS
     max_poll_interval: float = MAX_POLL_INTERVAL
     session_timeout: float = SESSION_TIMEOUT
+    seek_after_error: bool = True
     server: Server = Server.HANGS
 
     def __post_init__(self) -> None:

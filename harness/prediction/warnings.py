@@ -187,8 +187,11 @@ def _polls(settings: Settings, polls: Polls) -> Iterator[Caution]:
     if polls.needed is None:
         text = f"{has} and an execution may never end: the group passes its records on until every consumer hangs"
     else:
+        slow = "" if polls.after_error is None or polls.records == 1 else "where all records of a poll are that slow, "
         text = (
-            f"{has} and would have to be more than {duration(polls.needed)}: the consumer leaves the group, "
+            f"{has} and would have to be more than {duration(polls.needed)}: {slow}the consumer leaves the group, "
             "its commit fails, and its records are delivered anew while its copies go on"
         )
-    yield Caution("poll-interval", text, "not measured: max.poll.records x (longest execution x executions + waits)")
+    term = "longest execution x executions + waits" if polls.after_error is None else "longest execution"
+    last = "" if polls.after_error is None else " + longest wait"
+    yield Caution("poll-interval", text, f"not measured: max.poll.records x ({term}){last}")

@@ -101,7 +101,11 @@ def _polls(polls: Polls) -> str:
     if polls.needed is None:
         return f"max.poll.interval.ms: no interval suffices, it is {duration(polls.interval)} for polls of {records}"
     suffices = "suffices" if polls.suffices else "does not suffice"
-    return (
-        f"max.poll.interval.ms: more than {duration(polls.needed)} is needed for polls of {records}; "
+    slow = "" if polls.records == 1 else ", each as slow as it can be"
+    line = (
+        f"max.poll.interval.ms: more than {duration(polls.needed)} is needed for polls of {records}{slow}; "
         f"{duration(polls.interval)} {suffices}"
     )
+    if polls.after_error is not None and polls.records > 1:
+        line += f" (where the first record of a poll fails, the next poll comes after {duration(polls.after_error)})"
+    return line

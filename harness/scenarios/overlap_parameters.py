@@ -204,6 +204,7 @@ class OverlapParameters(Parameters):
                 max_poll_records=self.max_poll_records,
                 max_poll_interval=self.max_poll_interval,
                 session_timeout=self.session_timeout,
+                seek_after_error=self.seek_after_error,
                 server=assumed(self.fault, self.fault_option),
             )
         )

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
-from harness.checkers.attempts import Execution
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding, judged
+from harness.checkers.logical_writes import Execution
 from harness.checkers.overlap import count
 
 NAME = "max-time"

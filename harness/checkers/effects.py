@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from harness.checkers.attempts import Execution, LogicalWrite
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding, judged
+from harness.checkers.logical_writes import Execution, LogicalWrite
 from harness.drivers.kinds import KINDS, MANY, QTY, Kind, Left
 
 NAME = "effects"

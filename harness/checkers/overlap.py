@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.checkers.attempts import Attempts, Execution, LogicalWrite
+from harness.checkers.attempts import Attempts
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
 from harness.checkers.finding import PROBLEMS_SHOWN, Finding, judged
+from harness.checkers.logical_writes import Execution, LogicalWrite
 from harness.checkers.together import most_at_once, of_executions
 from harness.checkers.windows import seconds
 from harness.drivers.clients import option

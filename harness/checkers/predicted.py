@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.checkers.attempts import Attempts, LogicalWrite
+from harness.checkers.attempts import Attempts
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding, judged
+from harness.checkers.logical_writes import LogicalWrite
 from harness.checkers.overlap import Counted, counts_of
 from harness.measures import EXCEEDED, MAXIMUM, NO_OVERLAP, NS, OVERLAP
 

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.checkers.attempts import LogicalWrite
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding, judged
+from harness.checkers.logical_writes import LogicalWrite
 from harness.drivers.kinds import KINDS, Kind
 
 NAME = "records"

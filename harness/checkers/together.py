@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.checkers.attempts import Execution, LogicalWrite, Ran
+from harness.checkers.logical_writes import Execution, LogicalWrite, Ran
 
 
 @dataclass(frozen=True, slots=True)

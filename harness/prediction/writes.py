@@ -1,10 +1,15 @@
-"""Kinds of writes, as far as a prediction tells them apart: what the driver adds to each, what copies of it leave."""
+"""Kinds of writes, as far as a prediction tells them apart: what the driver adds to each, what copies of it leave.
+
+What the driver does with a kind is that kind's own knowledge (`drivers/kinds.py`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from harness.drivers.kinds import KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +31,35 @@ class Write:
     bulk: bool = False
 
 
+def _of(kind: str, leaves: str, *, own_id: bool = False, bulk: bool = False) -> Write:
+    one = KINDS[kind]
+    return Write(
+        kind,
+        leaves,
+        numbered=one.retryable_by_the_driver,
+        takes_max_time=one.takes_max_time,
+        acknowledged=one.acknowledged,
+        own_id=own_id,
+        multi=one.prepared > 0,
+        bulk=bulk,
+    )
+
+
 WRITES: Final[Mapping[str, Write]] = {
     write.name: write
     for write in (
-        Write("insert", "documents: {n}", own_id=True),
-        Write("insert-business-id", "one document; the other copies fail with a duplicate key"),
-        Write("set", "the fields set {times}, by an older copy last if so it comes"),
-        Write("inc", "the amount added {times}"),
-        Write("replace-upsert", "one document, by an older copy last if so it comes"),
-        Write("find-and-modify", "the change made {times}", takes_max_time=True),
-        Write("bulk-ordered", "each write of the bulk made {times}", bulk=True),
-        Write("bulk-unordered", "each write of the bulk made {times}", bulk=True),
+        _of("insert", "documents: {n}", own_id=True),
+        _of("insert-business-id", "one document; the other copies fail with a duplicate key"),
+        _of("set", "the fields set {times}, by an older copy last if so it comes"),
+        _of("inc", "the amount added {times}"),
+        _of("replace-upsert", "one document, by an older copy last if so it comes"),
+        _of("find-and-modify", "the change made {times}"),
+        _of("bulk-ordered", "each write of the bulk made {times}", bulk=True),
+        _of("bulk-unordered", "each write of the bulk made {times}", bulk=True),
         Write("bulk-multi", "each write of the bulk made {times}", numbered=False, multi=True, bulk=True),
-        Write("update-many", "every document that matches changed {times}", numbered=False, multi=True),
-        Write("delete-many", "what matches deleted, {times}", numbered=False, multi=True),
-        Write("w0", "the write made once, or not at all", numbered=False, acknowledged=False),
+        _of("update-many", "every document that matches changed {times}"),
+        _of("delete-many", "what matches deleted, {times}"),
+        _of("w0", "the write made once, or not at all"),
     )
 }
 """`bulk-multi` is a bulk with at least one updateMany or deleteMany in it: the whole bulk then goes without a number

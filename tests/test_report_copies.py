@@ -12,11 +12,13 @@ from harness.report import copies
 from history_builder import judged
 
 
-def lines(history: Attempted) -> list[str]:
+def evidence(history: Attempted) -> dict[str, dict[str, Any]]:
     digest = fold(history.events())
-    findings = examine_all(digest, Context.of(digest.started or {}))
-    evidence: dict[str, dict[str, Any]] = {one.name: one.evidence for one in findings}
-    return copies.lines(evidence)
+    return {one.name: one.evidence for one in examine_all(digest, Context.of(digest.started or {}))}
+
+
+def lines(history: Attempted) -> list[str]:
+    return copies.lines(evidence(history))
 
 
 def test_the_taps_count_and_the_servers_are_one_sum_of_named_terms() -> None:
@@ -122,3 +124,13 @@ def test_copies_that_bear_no_number_are_in_no_groups() -> None:
             history.execution("t/0/0", number, number * 10.0, copy, sends=1, seconds=9.0, numbered=numbered)
         history.log()
         assert any(said in line for line in lines(history))
+
+
+def test_where_the_sampler_saw_nothing_no_interval_is_told() -> None:
+    history = seed_run()
+    history.add(0.5, "predicted", "run", executions=4, sends=8, copies=4, give_up=18.0, rules=[], warnings=[])
+    history.log()
+    assert "sampled: none of 4 copies at once was seen in the engine" in lines(history)
+    (table,) = copies.tables(evidence(history))
+    assert list(table.columns[0].cells)[-1] == "groups on the server at once, all writes (sampled, none was seen)"
+    assert list(table.columns[2].cells)[-1] == "0"

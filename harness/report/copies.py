@@ -31,7 +31,7 @@ def tables(findings: Mapping[str, Mapping[str, Any]]) -> list[Table]:
         table.add_row("give-up", *(_seconds(give_up[name]) for name in ("predicted", "measured")), "")
     groups = evidence["groups_at_once"]
     table.add_row(
-        f"groups on the server at once, all writes (sampled every {groups['sampled_every']:.2g} s)",
+        f"groups on the server at once, all writes ({_interval(groups['sampled_every'])})",
         _number(groups["predicted"]),
         str(groups["measured"]),
         "",
@@ -173,6 +173,8 @@ def _sampled(found: Mapping[str, Any]) -> list[str]:
     if not sampler["of_at_once"]:
         return []
     seen, there = sampler["seen_at_once"], sampler["of_at_once"]
+    if not sampler["samples"]:
+        return [f"sampled: none of {there} copies at once was seen in the engine"]
     line = (
         f"sampled: {seen} of {there} copies at once seen in the engine ({seen / there:.0%}), in {sampler['samples']} "
         f"samples, at most {sampler['longest_interval']:.2g} s apart"
@@ -183,6 +185,10 @@ def _sampled(found: Mapping[str, Any]) -> list[str]:
         if all(end is not None for _begin, end in spans)
     ]
     return [line + (f"; it got no answer of {', '.join(silent)}" if silent else "")]
+
+
+def _interval(seconds: float) -> str:
+    return f"sampled every {seconds:.2g} s" if seconds else "sampled, none was seen"
 
 
 def _number(value: int | None) -> str:

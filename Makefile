@@ -1,5 +1,7 @@
 # make demo: install into .venv and watch a change stream stop silently on a real sharded cluster.
 # make test: install if needed and run the tests (lint included). make test-all: the long ones after them.
+# make test-docker: those with containers, a part of test-all; skipped without a Docker engine, unless
+# MONGOFAULT_REQUIRE_DOCKER=1.
 # make mongosh: install the shell that some of the long ones use, from npm.
 # make matrix: every fault, its harness killed at each moment, healed by each healer: a quarter of an hour. SEED=N for
 # other points of death.
@@ -12,7 +14,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 MONGOSH := 2.12.0
 
-.PHONY: install demo test test-all matrix mongosh soak lint bench clean
+.PHONY: install demo test test-all test-docker matrix mongosh soak lint bench clean
 
 install: $(VENV)/.installed
 
@@ -32,11 +34,16 @@ lint: install
 	$(BIN)/mypy
 
 test: lint
-	$(PYTEST) -m 'not slow' --junitxml=xunit-results/test.xml
+	$(PYTEST) -m 'not slow and not docker' --junitxml=xunit-results/test.xml
 
 test-all: test mongosh
-	$(PYTEST) -m 'slow and not alone and not matrix' --junitxml=xunit-results/test-slow.xml
-	$(BIN)/pytest -m alone --junitxml=xunit-results/test-alone.xml
+	$(PYTEST) -m 'slow and not alone and not matrix and not docker' --junitxml=xunit-results/test-slow.xml
+	$(BIN)/pytest -m 'alone and not docker' --junitxml=xunit-results/test-alone.xml
+	$(MAKE) test-docker
+
+# One file at a time: to bring containers up takes all there is of two cores.
+test-docker: install
+	$(BIN)/pytest -m docker --junitxml=xunit-results/test-docker.xml
 
 mongosh:
 	@if [ -e .cache/mongosh/$(MONGOSH) ]; then exit 0; \

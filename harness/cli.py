@@ -13,7 +13,7 @@ import typer
 from clusters.errors import ClusterError, Refused
 from clusters.guard import LedgerError
 from harness import exits
-from harness.commands import attached, binaries, chaos, clusters, faults, nightly, predict, runs, tools
+from harness.commands import attached, binaries, chaos, clusters, containers, faults, nightly, predict, runs, tools
 from harness.history import HistoryError
 from harness.interrupts import Interrupted, handled
 from harness.output import complain, say
@@ -64,6 +64,8 @@ app.command("attach")(attached.attach)
 app.command("adopt")(attached.adopt)
 app.command("release")(attached.release)
 app.add_typer(binaries.app, name="binaries")
+app.add_typer(containers.image, name="image")
+app.add_typer(containers.compose, name="compose")
 app.command("heal")(tools.heal)
 app.command("doctor")(tools.doctor)
 

@@ -6,21 +6,23 @@ import os
 import platform
 import resource
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from docker.errors import DockerException
+
 from clusters import memory, ports
 from clusters.binaries import advice, find_mongod, find_mongos
+from clusters.compose import command as compose
+from clusters.compose import engine
 from clusters.errors import Refused
 from clusters.guard import state_root, survey
 from clusters.topology import sharded_cluster
 
 OPEN_FILES_WANTED = 4096
 """A member of the demo's cluster uses about 150 descriptors; 32 streams and a router add about 1,000."""
-DOCKER_DEADLINE = 5.0
 
 Level = Literal["ok", "note", "missing"]
 
@@ -48,6 +50,7 @@ def examine() -> list[Diagnosis]:
         _state,
         _left_behind,
         _docker,
+        _compose,
     ]
     return [check() for check in checks]
 
@@ -142,21 +145,27 @@ def _left_behind() -> Diagnosis:
 
 
 def _docker() -> Diagnosis:
-    if shutil.which("docker") is None:
-        return Diagnosis("docker", "note", "no docker command", "local clusters do without")
     try:
-        done = subprocess.run(
-            ["docker", "version", "--format", "{{.Server.Version}}"],
-            capture_output=True,
-            text=True,
-            timeout=DOCKER_DEADLINE,
-            check=False,
+        client = engine.connect()
+    except Refused as error:
+        return Diagnosis("docker", "note", str(error), "local clusters do without")
+    try:
+        version = client.version()["Version"]
+    except DockerException as error:
+        return Diagnosis(
+            "docker", "note", f"the engine does not say its version ({error})", "local clusters do without"
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return Diagnosis("docker", "note", "the engine does not answer", "local clusters do without")
-    if done.returncode != 0:
-        return Diagnosis("docker", "note", "no engine is running", "local clusters do without")
-    return Diagnosis("docker", "ok", f"engine {done.stdout.strip()}" + (", in a container" if _in_container() else ""))
+    finally:
+        client.close()
+    return Diagnosis("docker", "ok", f"engine {version}" + (", in a container" if _in_container() else ""))
+
+
+def _compose() -> Diagnosis:
+    try:
+        found = " ".join(compose.command())
+    except Refused as error:
+        return Diagnosis("compose", "note", str(error), "local clusters do without")
+    return Diagnosis("compose", "ok", found)
 
 
 def _in_container() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,6 +12,10 @@ import pytest
 
 import crash_matrix
 from clusters import local
+from clusters.binaries import find_mongod, find_mongos
+from clusters.compose import command, engine
+from clusters.compose import image as images
+from clusters.errors import Refused
 from clusters.local import OwnCluster
 from clusters.topology import Settings, sharded_cluster, single_replica_set
 
@@ -76,6 +81,22 @@ async def nimble() -> AsyncIterator[OwnCluster]:
         yield cluster
     finally:
         await cluster.down()
+
+
+@pytest.fixture(scope="session")
+def docker_image() -> str:
+    """An image of the mongod there is, in an engine that answers, with a Compose beside it; built once, and kept.
+
+    Where there is none the test is skipped, unless MONGOFAULT_REQUIRE_DOCKER is set: then it fails.
+    """
+    try:
+        engine.require()
+        command.command()
+        return images.build(find_mongod(), find_mongos())
+    except Refused as error:
+        if os.environ.get("MONGOFAULT_REQUIRE_DOCKER"):
+            pytest.fail(f"MONGOFAULT_REQUIRE_DOCKER is set, and {error}")
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

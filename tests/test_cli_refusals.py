@@ -50,6 +50,7 @@ RUN = ["run", "update-lookup-stall"]
         (["release", "nowhere"], "there is no cluster named 'nowhere'"),
         ([*RUN, "--cluster", "mine", "--uri", "mongodb://h/"], "both say which cluster"),
         (["fault", "freeze", "--on", "one", "--cluster", "mine", "--uri-file", "x"], "both say which cluster"),
+        (["compose", "render", "--directory", "nowhere"], "--directory nowhere: no such directory"),
         (["down", "nowhere"], "there is no cluster named 'nowhere'"),
         (["status", "nowhere"], "there is no cluster named 'nowhere'"),
         (["exec", "--name", "nowhere", "--", "true"], "there is no cluster named 'nowhere'"),

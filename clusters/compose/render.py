@@ -20,6 +20,8 @@ from clusters.topology import ROUTER, MemberSpec, SetSpec, Topology
 PORT: Final = 27017
 """Where every server listens within its own network namespace."""
 DATA: Final = Path("/data/db")
+CONFIG_DATA: Final = "/data/configdb"
+"""Unused; but the official images declare a volume there, which would stay behind, one for each container."""
 IMAGE: Final = "${MONGO_IMAGE:-mongo:8.0}"
 PREFIX: Final = "${MONGO_PREFIX:-172.30.77}"
 """The first three numbers of the addresses of a replica set's members, as Compose is to fill them in."""
@@ -69,13 +71,13 @@ def compose(
                 **_server(spec.name, name, image, ports.get(spec.name), {**labels, **own}),
                 "command": _literal(mongod(spec, topology)),
                 "volumes": [f"{spec.name}:{DATA}"],
-                "networks": {"default": _on_network(spec, name, fixed)},
+                **_on_network(spec.name, name, fixed),
             }
     for router in router_names(topology, routers):
         services[router] = {
             **_server(router, name, image, ports.get(router), {**labels, MEMBER: router}),
             "command": _literal(mongos(topology, known)),
-            "networks": {"default": {"aliases": [host_name(router, name)]}},
+            **_on_network(router, name, fixed),
         }
     return {
         "services": services,
@@ -141,17 +143,17 @@ def _server(member: str, name: str | None, image: str, port: int | None, labels:
         "hostname": host_name(member, name),
         "labels": dict(labels),
         "ports": [f"127.0.0.1:{published}:{PORT}"],
-        # The official images declare a volume there, which would stay behind, one for each container.
-        "tmpfs": ["/data/configdb"],
+        "tmpfs": [CONFIG_DATA],
         "stop_grace_period": f"{STOP_SECONDS}s",
     }
 
 
-def _on_network(spec: MemberSpec, name: str | None, fixed: Mapping[str, str]) -> Document:
-    network: Document = {"aliases": [host_name(spec.name, name)]}
-    if spec.name in fixed:
-        network["ipv4_address"] = fixed[spec.name]
-    return network
+def _on_network(member: str, name: str | None, fixed: Mapping[str, str]) -> Document:
+    """What Compose does not do by itself: it calls a service on its network as it is called in the file."""
+    network: Document = {} if name is None else {"aliases": [host_name(member, name)]}
+    if member in fixed:
+        network["ipv4_address"] = fixed[member]
+    return {"networks": {"default": network}} if network else {}
 
 
 def _network(prefix: str | None, labels: Mapping[str, str]) -> Document:

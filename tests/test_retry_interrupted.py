@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from aftermath import Place
-from clusters.errors import Refused
 from harness import exits
 from harness.scenarios.overlap_parameters import OverlapParameters
 from harness.scenarios.parameters import build
@@ -125,19 +124,6 @@ def test_a_write_that_nobody_waits_for_is_lost_with_its_connection_and_only_tap_
     (read,) = [one for one in evidence["counts"]["checks"] if one["term"] == "read by the server"]
     assert (read["figures"]["tap"], read["figures"]["counters"], read["figures"]["rejected"]) == (1, 0, 1)
     assert "1 at the tap + 0 of the server's own = 0 in its counters + 1 rejected by fail points" in printed
-
-
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ({"fault": "none", "release": "kill-op"}, "without a fault nothing is held"),
-        ({"fault": "write-conflict", "write": "insert"}, "makes a document of its own each time"),
-        ({"fault": "hang-in-yield", "write": "inc"}, "does not go over many documents"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(given: dict[str, Any], reason: str) -> None:
-    with pytest.raises(Refused, match=reason):
-        build(OverlapParameters, given)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,10 @@ LONG = ["--driver-option", "socketTimeoutMS=30000"]
     [
         (["--fault", "earthquake"], "unknown fault 'earthquake': expected one of bandwidth, "),
         (["--fault", "none", "--fault-option", "a=b"], "--fault none: there is no fault for --fault-option"),
+        (["--fault", "none", "--release", "kill-op"], "--release kill-op: without a fault nothing is held"),
+        (["--fault", "write-conflict", "--write", "insert"], "--write insert makes a document of its own each time"),
+        (["--fault", "write-conflict", "--write", "bulk-ordered"], "--write bulk-ordered makes a document of its own"),
+        (["--fault", "hang-in-yield", "--write", "inc"], "--write inc does not go over many documents"),
         (["--fault-option", "shape=round"], "--fault-option shape=round"),
         (["--write", "upsert"], "write 'upsert': expected one of insert, insert-business-id, set"),
         (["--retry", "for ever"], "retry policy 'forever': expected fixed(INTERVAL,RETRIES)"),

@@ -20,7 +20,6 @@ class GroupSettings:
     more members.
     """
 
-    group_id: str = "mongofault"
     max_poll_records: int = 500
     max_poll_interval_ms: int = 300_000
     session_timeout_ms: int = 45_000

@@ -71,44 +71,16 @@ def examine(digest: Digest, context: Context) -> Finding | None:
     excesses = [excess for one in counted for excess in _excesses(one, digest, context)]
     problems = [excess["problem"] for excess in excesses if not excess["rules"]]
     doubts = list(_doubts(digest, counted)) if not problems else []
-    at_once_in_all = most_at_once(interval for one in counted for interval in of_executions(one.write))
     counted.sort(key=lambda one: (-(one.sends or 0), -(one.copies or 0), one.write.name))
     evidence: dict[str, Any] = {
-        "totals": {
-            "writes": len(counted),
-            **{
-                name: _sum([getattr(one, name) for one in counted])
-                for name in ("executions", "sends", "copies", "effective", "groups")
-            },
-            "redelivered": sum(one.write.records["redelivered"] for one in counted),
-        },
-        "most": {
-            **{
-                name: max((getattr(one, name) for one in counted if getattr(one, name) is not None), default=None)
-                for name in ("executions", "sends", "copies", "effective", "at_once", "sampled")
-            },
-            "at_once_of_all_writes": at_once_in_all if attempts.logged else None,
-        },
+        "totals": _totals(counted),
+        "most": _most(attempts, counted),
         "bounds": {
             "sends": _bound([(one.sends, one.allowed) for one in counted]),
             "copies": _bound([(one.copies, one.executions) for one in counted]),
             "copies_at_once": _bound([(one.at_once, one.executions) for one in counted]),
         },
-        "sources": {
-            "sends": sorted({one.sends_by for one in counted if one.sends_by}),
-            "copies": "log" if attempts.logged else None,
-            "sampled": {
-                "samples": attempts.samples,
-                "seen_at_once": sum(one.sampled or 0 for one in counted),
-                "of_at_once": _sum([one.at_once for one in counted]),
-                "longest_interval": attempts.longest_interval,
-                "without_an_answer": {
-                    member: [[seconds(start), None if end is None else seconds(end)] for start, end in spans]
-                    for member, spans in attempts.blind.items()
-                    if spans
-                },
-            },
-        },
+        "sources": _sources(attempts, counted),
         "rules": sorted({rule for excess in excesses for rule in excess["rules"]} | set(_rules_of_groups(counted))),
         "excesses": excesses[:PROBLEMS_SHOWN],
         "writes": [_row(one) for one in counted[:ROWS_SHOWN]],
@@ -116,6 +88,46 @@ def examine(digest: Digest, context: Context) -> Finding | None:
         "alarms": len(attempts.overlap_alarms),
     }
     return judged(NAME, STATEMENT, evidence, problems, doubts)
+
+
+def _totals(counted: Sequence[Counted]) -> dict[str, Any]:
+    return {
+        "writes": len(counted),
+        **{
+            name: _sum([getattr(one, name) for one in counted])
+            for name in ("executions", "sends", "copies", "effective", "groups")
+        },
+        "redelivered": sum(one.write.records["redelivered"] for one in counted),
+    }
+
+
+def _most(attempts: Attempts, counted: Sequence[Counted]) -> dict[str, Any]:
+    at_once = most_at_once(interval for one in counted for interval in of_executions(one.write))
+    return {
+        **{
+            name: max((getattr(one, name) for one in counted if getattr(one, name) is not None), default=None)
+            for name in ("executions", "sends", "copies", "effective", "at_once", "sampled")
+        },
+        "at_once_of_all_writes": at_once if attempts.logged else None,
+    }
+
+
+def _sources(attempts: Attempts, counted: Sequence[Counted]) -> dict[str, Any]:
+    return {
+        "sends": sorted({one.sends_by for one in counted if one.sends_by}),
+        "copies": "log" if attempts.logged else None,
+        "sampled": {
+            "samples": attempts.samples,
+            "seen_at_once": sum(one.sampled or 0 for one in counted),
+            "of_at_once": _sum([one.at_once for one in counted]),
+            "longest_interval": attempts.longest_interval,
+            "without_an_answer": {
+                member: [[seconds(start), None if end is None else seconds(end)] for start, end in spans]
+                for member, spans in attempts.blind.items()
+                if spans
+            },
+        },
+    }
 
 
 def counts_of(digest: Digest) -> list[Counted]:

@@ -28,9 +28,9 @@ CHUNK: Final = 1000
 """Documents that are prepared by one command."""
 
 
-def names(topic: str, partitions: int, records: int) -> list[str]:
+def names(partitions: int, records: int) -> list[str]:
     """Of so many records, dealt out to the partitions in turn, in the order in which they are produced."""
-    return [f"{topic}/{one % partitions}/{one // partitions}" for one in range(records)]
+    return [f"{TOPIC}/{one % partitions}/{one // partitions}" for one in range(records)]
 
 
 def in_group(**settings: Any) -> GroupSettings:
@@ -52,7 +52,6 @@ class ConsumersPlan:
     run: str
     kind: Kind
     handling: Handling
-    topic: str = TOPIC
     partitions: int = 1
     records: int = 1
     consumers: int = 1
@@ -78,7 +77,7 @@ class ConsumersPlan:
 
     @property
     def writes(self) -> list[str]:
-        return names(self.topic, self.partitions, self.records)
+        return names(self.partitions, self.records)
 
     @property
     def app_name(self) -> str:
@@ -118,7 +117,7 @@ class Consumers:
         self._listeners = listeners
         self._book = Book(recorder)
         self._executions = Executions(recorder, plan.kind)
-        self._group = Group(self.log, plan.topic, plan.group, self._observe)
+        self._group = Group(self.log, TOPIC, plan.group, self._observe)
         self._changes: Counter[What] = Counter()
         self._clients: list[Client] = []
         self._loops: list[PollLoop] = []
@@ -149,7 +148,7 @@ class Consumers:
         Raises ConsumersNotReady, NotWarm, DriverOptionError, PyMongoError, KafkaError.
         """
         plan = self.plan
-        self.log.create_topic(plan.topic, plan.partitions)
+        self.log.create_topic(TOPIC, plan.partitions)
         await self._prepare()
         for _ in range(1 if plan.shared_client else plan.consumers):
             self._clients.append(
@@ -177,14 +176,14 @@ class Consumers:
             self._producing = asyncio.create_task(self._produce(rate), name="producer")
             return
         for number in range(self.plan.records):
-            self.log.append(self.plan.topic, {"record": number})
+            self.log.append(TOPIC, {"record": number})
 
     async def _produce(self, rate: float) -> None:
         clock = asyncio.get_running_loop()
         began = clock.time()
         for number in range(self.plan.records):
             await asyncio.sleep(max(0.0, began + number / rate - clock.time()))
-            self.log.append(self.plan.topic, {"record": number})
+            self.log.append(TOPIC, {"record": number})
 
     async def finished(self, deadline: float) -> bool:
         """Wait until every record is processed or dead, committed, and nothing is executed any more; at most so long.
@@ -262,13 +261,11 @@ class Consumers:
         return (
             len(self._group.assignment) == self.plan.consumers
             and not self._group.rebalancing
-            and sorted(given) == list(self.log.partitions(self.plan.topic))
+            and sorted(given) == list(self.log.partitions(TOPIC))
         )
 
     def _all_done(self) -> bool:
-        committed = all(
-            self._group.committed.get(one, 0) >= self.log.end(one) for one in self.log.partitions(self.plan.topic)
-        )
+        committed = all(self._group.committed.get(one, 0) >= self.log.end(one) for one in self.log.partitions(TOPIC))
         return committed and not self._executions.tally.in_flight and len(self._book.settled) == self.plan.records
 
     def _observe(self, what: What, consumer: str, partitions: Sequence[TopicPartition], why: str) -> None:

@@ -12,7 +12,7 @@ from clusters.cluster import Cluster, ServerInfo
 from clusters.topology import Settings, Topology, sharded_cluster, single_replica_set
 from faults.network import in_the_network
 from harness.drivers import kinds, retries
-from harness.drivers.consumers import TOPIC, ConsumersPlan, in_group, names
+from harness.drivers.consumers import ConsumersPlan, in_group, names
 from harness.drivers.polling import Handling
 from harness.measures import EXCEEDED, MAXIMUM, NO_OVERLAP, OVERLAP
 from harness.scenarios.overlap_faults import IN_ENGINE, engine_hang
@@ -93,7 +93,7 @@ class RetryOverlap:
             point, data = engine_hang(command, namespace)
             return [f"point={point}", f"data={data}"]
         if fault == "write-conflict" and self.kind.name == "insert-business-id":
-            return [f"ids={','.join(names(TOPIC, self.parameters.consumers, self.parameters.produced))}"]
+            return [f"ids={','.join(names(self.parameters.consumers, self.parameters.produced))}"]
         if fault == "swallow":
             return ["source=driver", f"commands={command}"]
         return []

@@ -112,11 +112,11 @@ def check(
     """Judge a stored record again, without a cluster."""
     try:
         result = Record.at(run).judge()
+        _print(result, json=json, quiet=quiet)
     except HistoryError as error:
         raise Refused(str(error)) from None
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise Refused(f"{run} cannot be judged, a field is not what it should be: {error!r}"[:300]) from None
-    _print(result, json=json, quiet=quiet)
     raise typer.Exit(result.exit_code)
 
 

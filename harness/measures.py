@@ -5,6 +5,7 @@ Numbers alone; it imports nothing of the project.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -24,6 +25,15 @@ OVERDUE: Final = 1.0
 def overdue(seconds: float, max_time_ms: int | None) -> float:
     """Seconds that a getMore has run past its maxTimeMS, negative before it."""
     return seconds - (max_time_ms or DEFAULT_AWAIT_MS) / 1000
+
+
+TICKETS_LOOKED_AT: Final = 0.5
+"""Seconds after which what waits for a ticket looks whether it is to end (measured on 6.0.5: after 1.0 s, not 0.7)."""
+
+
+def ended_by_max_time(seconds: float) -> float:
+    """When a maxTimeMS of so many seconds ends a wait for a ticket."""
+    return math.ceil(round(seconds / TICKETS_LOOKED_AT, 6)) * TICKETS_LOOKED_AT
 
 
 _DURATION: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m)?")
@@ -57,3 +67,6 @@ NO_OVERLAP: Final = "no overlap"
 EXCEEDED: Final = "exceeded"
 """Outcomes of a run that counts copies of writes: as many sends, and copies at once, as the settings allow, of every
 write; fewer, but more than one copy at once; never more than one; more sends than two for each execution."""
+
+OVERLOADED: Final = "SystemOverloadedError"
+"""The label of an error on which drivers resend more than once."""

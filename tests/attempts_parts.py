@@ -98,8 +98,9 @@ class Attempted(History):
         told = {"requests": self.requests_logged, "executed": self.executed_logged, "internal": 0, **counts}
         self.add(93.0, "log.counted", "log", member=member, **{name: {"insert": n} for name, n in told.items()})
 
-    def counters(self, member: str = MEMBER, *, pid: int = 7, **moved: int) -> None:
-        """Before and after: `total`, `failed`, `retried`, `entered` are how far each went meanwhile."""
+    def counters(self, member: str = MEMBER, *, pid: int = 7, began: float | None = None, **moved: int) -> None:
+        """Before and after: `total`, `failed`, `retried`, `entered` are how far each went meanwhile; `began`: seconds
+        of run time at which the process started that answers after."""
         names = {
             "total": "metrics.commands.insert.total",
             "failed": "metrics.commands.insert.failed",
@@ -107,8 +108,10 @@ class Attempted(History):
             "entered": "failpoint.failCommand.timesEntered",
         }
         for t, when, by in ((0.2, "before", 0), (91.0, "end", 1)):
-            values = {dotted: 1000 + by * moved.get(name, 0) for name, dotted in names.items()}
+            values: dict[str, float] = {dotted: 1000 + by * moved.get(name, 0) for name, dotted in names.items()}
             values["pid"] = 7 if not by else pid
+            # Two readings of one process differ by a little.
+            values["started"] = EPOCH - 10 + 0.1 * by if began is None or not by else EPOCH + began
             self.add(t, "counters", "serverStatus", member=member, when=when, values=values, error=None)
 
     def tapped(self, total: int, *, link: str = MEMBER, now: int = 0, unanswered: int = 0) -> None:

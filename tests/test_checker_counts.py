@@ -151,6 +151,16 @@ def test_counters_of_a_member_that_was_started_anew_are_not_compared() -> None:
     assert finding.evidence["compared"][counts.SAMPLED] == 0
 
 
+def test_an_acknowledged_execution_is_not_looked_for_in_the_log_of_a_process_that_told_of_none() -> None:
+    history = Attempted()
+    history.execution("t/0/0", 1, 1.0, [], sends=1, outcome="ok", effect=True)
+    history.log()
+    history.counters(total=1, pid=8)
+    finding = examined(history)
+    assert finding.valid == "unknown"
+    assert finding.evidence["compared"][counts.ACKNOWLEDGED] == 0
+
+
 def test_an_acknowledged_execution_that_no_log_has_is_a_problem_and_one_of_w0_is_not() -> None:
     history = Attempted()
     history.execution("t/0/0", 1, 1.0, [], sends=1, outcome="ok", effect=True)

@@ -88,3 +88,14 @@ def test_where_no_execution_was_held_nothing_is_known() -> None:
     finding = judged(cut, history.events())
     assert finding is not None
     assert (finding.valid, finding.evidence["cut"]) == ("unknown", None)
+
+
+@pytest.mark.parametrize(("max_time", "valid"), [(0.6, True), (0.5, False)])
+def test_a_wait_for_a_ticket_is_looked_at_each_half_second_and_so_a_shorter_time_limit_of_the_driver_comes_first(
+    max_time: float, valid: bool
+) -> None:
+    given: dict[str, Any] = {"fault": "no-tickets", "max_time": max_time, "driver_option": ["socketTimeoutMS=800"]}
+    finding = examined(TIMED_OUT, **given)
+    assert finding is not None and finding.valid is valid
+    sooner = examined(TIMED_OUT, **{**given, "driver_option": ["socketTimeoutMS=400"], "max_time": 0.2})
+    assert sooner is not None and sooner.valid is True

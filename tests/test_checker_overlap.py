@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attempts_parts import Attempted, Copy, answered, hung, seed_run
+from attempts_parts import MEMBER, Attempted, Copy, answered, hung, seed_run
 from harness.checkers import overlap
 from harness.checkers.finding import Finding
 from harness.checkers.together import Interval, most_at_once
@@ -128,7 +128,7 @@ def test_two_copies_of_one_execution_at_once_break_the_bound_whatever_the_rules(
 
 
 def test_with_one_explicit_session_the_groups_are_more_than_the_copies_at_once_and_a_rule_says_so() -> None:
-    history = Attempted()
+    history = Attempted(explicit_session=True)
     for number in range(1, 5):
         copies = [Copy(number * 1.0, 60.0 + number)] if number in (1, 4) else []
         history.execution("t/0/0", number, number * 1.0, copies, session="one")
@@ -141,11 +141,12 @@ def test_with_one_explicit_session_the_groups_are_more_than_the_copies_at_once_a
     assert finding.valid is True
 
 
-def test_a_session_that_the_driver_kept_after_error_50_is_no_explicit_one_that_copies_waited_for() -> None:
+@pytest.mark.parametrize("code", [50, 462])
+def test_a_session_that_the_driver_kept_after_an_error_is_no_explicit_one_that_copies_waited_for(code: int) -> None:
     history = Attempted()
     for number in range(1, 4):
         copy = Copy(number * 1.0, number + 0.7, changed=0, executed=False, failed=True)
-        history.execution("t/0/0", number, number * 1.0, [copy], sends=1, session="kept", code=50)
+        history.execution("t/0/0", number, number * 1.0, [copy], sends=1, session="kept", code=code)
     history.log()
     assert examined(history).evidence["rules"] == []
 
@@ -283,3 +284,24 @@ def test_copies_at_once_are_never_more_than_copies_nor_copies_more_than_told(
     (row,) = examined(history).evidence["writes"]
     assert row["copies"] == sum(copies for copies, _, _ in found)
     assert 1 <= row["copies_at_once"] <= len(found)
+
+
+@pytest.mark.parametrize("container", [False, True])
+def test_what_a_member_did_that_was_started_anew_is_not_all_in_its_log_and_so_not_known(container: bool) -> None:
+    history = seed_run()
+    history.log()
+    history.counters(pid=7 if container else 8, began=1 if container else None)
+    finding = examined(history)
+    assert finding.valid == "unknown"
+    (doubt,) = finding.evidence["doubts"]
+    assert doubt == "rs0-0: started anew meanwhile, and the log does not have all that was carried out"
+
+
+def test_a_member_that_gave_no_answer_at_the_end_may_have_done_what_no_log_has() -> None:
+    history = seed_run()
+    history.log()
+    history.counters()
+    history.add(91.5, "counters", "serverStatus", member=MEMBER, when="end", values=None, error="gone")
+    assert examined(history).evidence["doubts"] == [
+        "rs0-0: no answer at the end, and the log may not have all that was done"
+    ]

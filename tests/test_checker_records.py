@@ -67,6 +67,16 @@ def test_effects_that_are_there_more_than_once_are_explained_by_as_many_copies()
     assert (finding.evidence["duplicates"], finding.evidence["unexplained"]) == (2, 0)
 
 
+def test_an_effect_of_a_member_that_was_started_anew_may_have_a_copy_that_no_log_has() -> None:
+    history = written(1)
+    history.effects({"write": "t/0/0", "execution": 1}, {"write": "t/0/0", "execution": 1})
+    assert examined(history).valid is False
+    history.counters(pid=8)
+    finding = examined(history)
+    assert finding.valid == "unknown"
+    assert "rs0-0: started anew meanwhile" in finding.evidence["doubts"][0]
+
+
 def test_an_effect_that_no_copy_explains_is_a_problem() -> None:
     history = written(1, 0)
     history.effects({"write": "t/0/0", "execution": 1}, {"write": "t/0/0", "execution": 2})

@@ -326,6 +326,7 @@ def test_the_record_of_a_run_holds_what_a_record_may_come_to() -> None:
         ({"timeout": 0}, "timeoutMS 0 is no time limit"),
         ({"socket_timeout": 0}, "socketTimeoutMS: expected more than 0 s, found 0 s"),
         ({"max_time": -1.5}, "maxTimeMS: expected more than 0 s, found -1.5 s"),
+        ({"max_time": 0.0003}, "maxTimeMS: expected at least 1 ms, the least that is sent or kept; found 0.0003 s"),
         ({"max_poll_interval": 0}, "max.poll.interval.ms: expected more than 0 s"),
         ({"consumers": 0}, "consumers: expected at least 1, found 0"),
         ({"max_poll_records": 0}, "max.poll.records: expected at least 1, found 0"),

@@ -134,3 +134,15 @@ def test_where_the_sampler_saw_nothing_no_interval_is_told() -> None:
     (table,) = copies.tables(evidence(history))
     assert list(table.columns[0].cells)[-1] == "groups on the server at once, all writes (sampled, none was seen)"
     assert list(table.columns[2].cells)[-1] == "0"
+
+
+def test_of_duplicate_effects_of_which_the_log_has_not_all_copies_it_says_so() -> None:
+    history = Attempted(write="insert", records=1)
+    for number in (1, 2):
+        history.execution("t/0/0", number, 10.0 * number, [])
+    history.add(80.0, "record", write="t/0/0", what="dead", consumer="c1", detail=None)
+    history.log()
+    history.counters(pid=8)
+    history.effects(*({"write": "t/0/0", "execution": number} for number in (1, 2)))
+    (told,) = (line for line in lines(history) if "records: " in line)
+    assert told.endswith("0 lost; 1 duplicate effects, and not known whose")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from clusters.cluster import ServerInfo
 from harness import cli, exits
+from harness.scenarios.overlap_parameters import OverlapParameters
+from harness.scenarios.retry_overlap import RetryOverlap
 
 pytestmark = pytest.mark.usefixtures("nothing_given")
 
@@ -30,6 +34,10 @@ LONG = ["--driver-option", "socketTimeoutMS=30000"]
         (LONG, "the writes must be held for 242 s, and fail-command blocks 20 s at most: expected shorter times"),
         (["--driver-option", "w=1", "--hold", "25s"], "the writes must be held for 27 s, and fail-command blocks 20 s"),
         (["--max-time", "1s"], "write insert: the driver has no maxTimeMS for it; only find-and-modify takes one"),
+        (
+            ["--write", "find-and-modify", "--max-time", "0.0003s"],
+            "--max-time 0.0003s: input should be greater than or",
+        ),
         (["--write", "w0", "--explicit-session"], "write w0: the driver refuses an explicit session"),
         (["--fault", "hang-after-command", "--cluster", "nowhere"], "there is no cluster named 'nowhere'"),
         (["--expect", "stalled"], "--expect stalled: expected one of maximum, overlap, no overlap"),
@@ -62,3 +70,27 @@ def test_the_help_names_every_kind_of_write_and_the_defaults(capsys: pytest.Capt
     shown = " ".join(capsys.readouterr().out.split())
     for said in ("insert-business-id", "find-and-modify", "w0", "socketTimeoutMS=1000", "fixed(0s,3)", "--every"):
         assert said in shown
+
+
+REFUSING = {"fault": "fail-command", "driver_option": ["socketTimeoutMS=500"]}
+LABELS = "errorLabels=RetryableError,SystemOverloadedError"
+
+
+@pytest.mark.parametrize(
+    ("given", "exceeded"),
+    [
+        ({"fault_option": ["commands=insert", "errorCode=462", LABELS]}, True),
+        ({"fault_option": ["commands=insert", "errorCode=6"], "driver_option": ["timeoutMS=500"]}, True),
+        ({"fault_option": ["commands=insert", "errorCode=6"]}, False),
+    ],
+)
+def test_more_sends_than_two_are_expected_where_a_rule_says_so(given: dict[str, Any], exceeded: bool) -> None:
+    scenario = RetryOverlap(OverlapParameters(**{**REFUSING, **given}))
+    assert ("exceeded" in scenario.expected(ServerInfo("6.0.5", "", "none"))) is exceeded
+
+
+def test_a_wait_for_a_ticket_ends_at_the_next_half_second() -> None:
+    given: dict[str, Any] = {"fault": "no-tickets", "write": "find-and-modify", "max_time": 0.7}
+    assert RetryOverlap(OverlapParameters(**given)).prediction.give_up == 8.0
+    ended = RetryOverlap(OverlapParameters(**given, driver_option=["socketTimeoutMS=2000"]))
+    assert (ended.prediction.give_up, ended.prediction.timeline.sends) == (4.0, 4)

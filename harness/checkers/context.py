@@ -39,6 +39,8 @@ class Context:
     """The kind of the logical writes, where a run had such."""
     max_time: float | None = None
     """maxTimeMS of the logical writes, where they had one."""
+    explicit_session: bool = False
+    """Whether all executions of a consumer were given one session."""
     records: int | None = None
     """How many records there were for the consumers to write."""
     expected: frozenset[str] = frozenset()
@@ -84,6 +86,7 @@ class Context:
         return cls(
             **known,
             shards=parameters.get("shards"),
+            explicit_session=bool(parameters.get("explicit_session")),
             # By default there is one for each consumer.
             records=parameters.get("records") or parameters.get("consumers"),
             driver_options=options(parameters.get("driver_option") or ()),

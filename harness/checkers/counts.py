@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from harness.checkers.attempts import Attempts
+from harness.checkers.attempts import Attempts, started_anew
 from harness.checkers.context import Context
 from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
@@ -20,6 +20,9 @@ from harness.checkers.together import Interval, most_at_once
 NAME = "counts"
 STATEMENT = "All sources that count the sends and copies agree, but for terms that are named and accounted for."
 
+
+PROCESS: Final = frozenset({"pid", "started"})
+"""Of a reading: what tells one process from the next, and counts nothing."""
 
 WIRE: Final = "on the wire"
 READ: Final = "read by the server"
@@ -55,6 +58,8 @@ def examine(digest: Digest, _context: Context) -> Finding | None:
     reason = incomplete(digest)
     if reason is not None:
         doubts.insert(0, reason)
+    if (torn := attempts.torn()) and not doubts:
+        doubts.append(torn)
     if not checks:
         doubts.append("there were no two sources to compare")
     evidence: dict[str, Any] = {
@@ -160,9 +165,9 @@ def _moved(readings: Mapping[str, Mapping[str, int] | None]) -> dict[str, int] |
     before, after = readings.get("before"), readings.get("end", readings.get("released"))
     if before is None or after is None:
         return "its counters were not read before and after"
-    if before.get("pid") != after.get("pid"):
+    if started_anew(readings):
         return "it was started anew meanwhile, and its counters with it"
-    return {key: value - before[key] for key, value in after.items() if key in before and key != "pid"}
+    return {key: value - before[key] for key, value in after.items() if key in before and key not in PROCESS}
 
 
 def _sum(moved: Mapping[str, int], begins: str, ends: str) -> int:
@@ -170,8 +175,8 @@ def _sum(moved: Mapping[str, int], begins: str, ends: str) -> int:
 
 
 def _acknowledged(attempts: Attempts) -> Iterable[Check]:
-    """What the driver was told was done, is in a log as carried out."""
-    if not attempts.logged:
+    """What the driver was told was done, is in a log as carried out, where the logs have everything."""
+    if not attempts.logged or attempts.torn():
         return
     for write, execution in attempts.executions():
         if execution.outcome != "ok" or not execution.acknowledged:

@@ -15,6 +15,7 @@ from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding, judged
 from harness.checkers.logical_writes import Execution
 from harness.checkers.overlap import count
+from harness.measures import ended_by_max_time
 
 NAME = "max-time"
 STATEMENT = (
@@ -46,7 +47,10 @@ def examine(digest: Digest, context: Context) -> Finding | None:
     cut: Cut = "yes" if held and first == held and at_once <= 1 else "no" if not first else "in part"
     doubts = list(_doubts(digest, held))
     problems = []
-    if cut != "yes" and not doubts and context.fault in INTERRUPTIBLE:
+    in_time = context.fault in INTERRUPTIBLE
+    if context.fault == "no-tickets":
+        in_time = timeout is None or ended_by_max_time(context.max_time) < timeout
+    if cut != "yes" and not doubts and in_time:
         problems.append(
             f"{held - first} of {held} executions were not ended by their maxTimeMS under {context.fault}; "
             f"{at_once} copies at once"

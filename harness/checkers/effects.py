@@ -76,6 +76,8 @@ def _doubts(digest: Digest, kind: Kind | None) -> Iterable[str]:
         yield "the record does not say of which kind its writes are"
     if not digest.attempts.logged:
         yield "no member's log was read: which copies took effect is not known"
+    if torn := digest.attempts.torn():
+        yield torn
 
 
 def _row(kind: Kind, write: LogicalWrite, documents: Sequence[Mapping[str, Any]], elections: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ all and at once; redeliveries are executions as well. Whether the sources agree 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from harness.checkers.logical_writes import Execution, LogicalWrite
 from harness.checkers.together import most_at_once, of_executions
 from harness.checkers.windows import seconds
 from harness.drivers.clients import option
+from harness.measures import OVERLOADED
 
 NAME = "overlap"
 STATEMENT = (
@@ -28,8 +29,6 @@ STATEMENT = (
 
 ROWS_SHOWN = 100
 
-MAX_TIME_EXPIRED: Final = 50
-OVERLOADED: Final = "SystemOverloadedError"
 TIMEOUT: Final = "timeoutMS"
 
 TIMEOUT_RULE: Final = "timeoutMS: the driver resends until the time is over, not once"
@@ -81,7 +80,9 @@ def examine(digest: Digest, context: Context) -> Finding | None:
             "copies_at_once": _bound([(one.at_once, one.executions) for one in counted]),
         },
         "sources": _sources(attempts, counted),
-        "rules": sorted({rule for excess in excesses for rule in excess["rules"]} | set(_rules_of_groups(counted))),
+        "rules": sorted(
+            {rule for excess in excesses for rule in excess["rules"]} | set(_rules_of_groups(counted, context))
+        ),
         "excesses": excesses[:PROBLEMS_SHOWN],
         "writes": [_row(one) for one in counted[:ROWS_SHOWN]],
         "writes_left_out": max(0, len(counted) - ROWS_SHOWN),
@@ -170,7 +171,7 @@ def _excesses(one: Counted, digest: Digest, context: Context) -> Iterable[dict[s
     """Each with the rules that explain it; none where it is a problem."""
     executions = list(one.write.executions.values())
     checks: tuple[tuple[str, int | None, int, list[str]], ...] = (
-        ("sends", one.sends, one.allowed, _rules_of_sends(executions, digest, context)),
+        ("sends", one.sends, one.allowed, rules_of_sends(executions, digest, context)),
         ("copies", one.copies, one.executions, _rules_of_copies(executions)),
         ("copies at once", one.at_once, one.executions, []),
     )
@@ -183,7 +184,8 @@ def _excesses(one: Counted, digest: Digest, context: Context) -> Iterable[dict[s
             }  # fmt: skip
 
 
-def _rules_of_sends(executions: Sequence[Execution], digest: Digest, context: Context) -> list[str]:
+def rules_of_sends(executions: Collection[Execution], digest: Digest, context: Context) -> list[str]:
+    """Why these may have been sent more than twice each; empty where they may not."""
     rules = []
     if option(context.driver_options, TIMEOUT) is not None:
         rules.append(TIMEOUT_RULE)
@@ -200,10 +202,10 @@ def _rules_of_copies(executions: Iterable[Execution]) -> list[str]:
     return [NO_RECORD_RULE] if in_vain else []
 
 
-def _rules_of_groups(counted: Iterable[Counted]) -> Iterable[str]:
-    """After error 50 a driver goes on with the session that it had: nothing waited for it then."""
+def _rules_of_groups(counted: Iterable[Counted], context: Context) -> Iterable[str]:
+    """Only of a session that was asked for: a driver also goes on with its own after any answer, and nothing waits."""
     shared = (one for one in counted if one.groups > 1 and one.sessions == 1 and (one.at_once or 0) < one.groups)
-    if any(execution.code != MAX_TIME_EXPIRED for one in shared for execution in one.write.executions.values()):
+    if context.explicit_session and any(shared):
         yield SESSION_RULE
 
 
@@ -259,5 +261,7 @@ def _doubts(digest: Digest, counted: Sequence[Counted]) -> Iterable[str]:
         yield "no source counted the sends: neither the tap nor the driver's listener"
     if not digest.attempts.logged:
         yield "no source counted the copies exactly: no member's log was read"
+    if torn := digest.attempts.torn():
+        yield torn
     if digest.attempts.unjoined:
         yield f"{len(digest.attempts.unjoined)} requests in the log belong to no logical write that is known"

@@ -14,7 +14,7 @@ from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding, judged
 from harness.checkers.logical_writes import LogicalWrite
-from harness.checkers.overlap import Counted, counts_of
+from harness.checkers.overlap import Counted, counts_of, rules_of_sends
 from harness.measures import EXCEEDED, MAXIMUM, NO_OVERLAP, NS, OVERLAP
 
 NAME = "prediction"
@@ -25,11 +25,11 @@ WHAT: Final = ("executions", "sends", "copies")
 TOLD: Final = {"copies": "copies at once in the engine"}
 
 
-def examine(digest: Digest, _context: Context) -> Finding | None:
+def examine(digest: Digest, context: Context) -> Finding | None:
     """`evidence.rows`: predicted and measured, the most of one write; `evidence.outcome`. None without a prediction.
 
-    Where time bounds the sends and no count (timeoutMS), and where records were delivered again, more than predicted is
-    no contradiction.
+    Where time bounds the sends and no count (timeoutMS), where a rule explains them, and where records were delivered
+    again, more than predicted is no contradiction.
     """
     attempts = digest.attempts
     if attempts.predicted is None:
@@ -38,7 +38,7 @@ def examine(digest: Digest, _context: Context) -> Finding | None:
     counted = counts_of(digest)
     at_once = _writes_at_once(attempts)
     doubts = list(_doubts(digest, counted))
-    problems = [] if doubts else list(_problems(predicted, counted))
+    problems = [] if doubts else list(_problems(predicted, counted, digest, context))
     rows = [
         {
             "what": TOLD.get(name, name),
@@ -109,11 +109,15 @@ def _delivered_anew(one: Counted) -> bool:
     return one.write.consumers > 1 or one.write.records["commit failed"] > 0
 
 
-def _problems(predicted: dict[str, int | None], counted: Iterable[Counted]) -> Iterable[str]:
+def _problems(
+    predicted: dict[str, int | None], counted: Iterable[Counted], digest: Digest, context: Context
+) -> Iterable[str]:
     for one in counted:
         if _delivered_anew(one):
             continue
         for name in WHAT:
+            if name == "sends" and rules_of_sends(one.write.executions.values(), digest, context):
+                continue
             most, found = predicted[name], _of(one, name)
             if most is not None and found is not None and found > most:
                 what = "copies at once" if name == "copies" else name
@@ -140,3 +144,5 @@ def _doubts(digest: Digest, counted: Sequence[Counted]) -> Iterable[str]:
         yield "no source counted the sends"
     if any(one.at_once is None for one in counted):
         yield "no source counted the copies exactly"
+    if torn := digest.attempts.torn():
+        yield torn

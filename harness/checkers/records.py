@@ -98,3 +98,5 @@ def _doubts(digest: Digest, context: Context, kind: Kind | None) -> Iterable[str
         yield "nobody looked at what is left"
     if not digest.attempts.logged:
         yield "no member's log was read: which copies took effect is not known"
+    if torn := digest.attempts.torn():
+        yield torn

@@ -13,6 +13,9 @@ from harness.prediction.writes import WRITES, Write
 CONNECT_TIMEOUT: Final = 20.0
 """pymongo's connectTimeoutMS where none is given, in seconds; its socketTimeoutMS is none: it waits for ever."""
 
+MILLISECOND: Final = 0.001
+"""Of options in milliseconds less is none: a maxTimeMS of 0 is no limit."""
+
 MAX_POLL_RECORDS: Final = 500
 MAX_POLL_INTERVAL: Final = 300.0
 SESSION_TIMEOUT: Final = 45.0
@@ -79,6 +82,8 @@ class Settings:
         for name, time in times.items():
             if time is not None and not time > 0:
                 raise ValueError(f"{name}: expected more than 0 s, found {duration(time)}")
+            if time is not None and time < MILLISECOND:
+                raise ValueError(f"{name}: expected at least 1 ms, the least that is sent or kept; found {time:g} s")
         for name, count in {"consumers": self.consumers, "max.poll.records": self.max_poll_records}.items():
             if count < 1:
                 raise ValueError(f"{name}: expected at least 1, found {count}")

@@ -25,7 +25,7 @@ def tables(findings: Mapping[str, Mapping[str, Any]]) -> list[Table]:
         table.add_column(column, no_wrap=True, justify="left" if column == "of each write" else "right")
     for row in evidence["rows"]:
         reached = f"{row['reached_by']} of {evidence['writes']}"
-        table.add_row(row["what"], _number(row["predicted"]), _number(row["measured"]), reached)
+        table.add_row(row["what"], _number(row["predicted"]), _counted(row["measured"]), reached)
     give_up = evidence["give_up"]
     if give_up["measured"] is not None or give_up["predicted"] is not None:
         table.add_row("give-up", *(_seconds(give_up[name]) for name in ("predicted", "measured")), "")
@@ -52,8 +52,8 @@ def lines(findings: Mapping[str, Mapping[str, Any]]) -> list[str]:
         )
     groups = f"in {totals['groups']} groups" if totals["groups"] else "without a txnNumber"
     told.append(
-        f"{totals['writes']} writes: {totals['executions']} executions, {_number(totals['sends'])} sends, "
-        f"{_number(totals['copies'])} copies {groups}, {_number(totals['effective'])} took effect"
+        f"{totals['writes']} writes: {totals['executions']} executions, {_counted(totals['sends'])} sends, "
+        f"{_counted(totals['copies'])} copies {groups}, {_counted(totals['effective'])} took effect"
     )
     if effects.NAME in findings:
         found = findings[effects.NAME]
@@ -125,11 +125,13 @@ def _of_records(found: Mapping[str, Any]) -> str:
     line = f"{found['records']} records: {found['processed']} processed, {found['dead']} dead"
     if found["dead_with_effect"]:
         line += f" ({found['dead_with_effect']} of these written all the same)"
-    explained = found["duplicates"] - found["unexplained"]
     line += f", {found['lost']} lost"
-    return line + (
-        f"; {explained} of {found['duplicates']} duplicate effects are counted copies'" * bool(found["duplicates"])
-    )
+    if not found["duplicates"]:
+        return line
+    if found["doubts"]:
+        return f"{line}; {found['duplicates']} duplicate effects, and not known whose"
+    explained = max(0, found["duplicates"] - found["unexplained"])
+    return f"{line}; {explained} of {found['duplicates']} duplicate effects are counted copies'"
 
 
 def _sums(found: Mapping[str, Any]) -> list[str]:
@@ -193,6 +195,10 @@ def _interval(seconds: float) -> str:
 
 def _number(value: int | None) -> str:
     return UNBOUNDED if value is None else str(value)
+
+
+def _counted(value: int | None) -> str:
+    return "not counted" if value is None else str(value)
 
 
 def _seconds(value: float | None) -> str:

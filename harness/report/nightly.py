@@ -97,16 +97,17 @@ def _last_lines(log: Path) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     server = row.version if row.server in (None, row.version) else f"{row.version} ({row.server})"
-    fault = " ".join([row.fault, *row.fault_options])
+    scenario, fault = _called(row)
     expected = " or ".join(row.expected) or NOTHING
     seconds = f"{row.seconds:.1f}" if row.seconds else NOTHING
     router = row.router or NOTHING
-    return server, router, _scenario(row), fault, row.driver, _outcome(row), expected, row.verdict, seconds
+    return server, router, scenario, fault, row.driver, _outcome(row), expected, row.verdict, seconds
 
 
-def _scenario(row: Row) -> str:
-    """As the plan calls it."""
-    return row.cell.removeprefix(f"{row.version}/").partition("/")[0]
+def _called(row: Row) -> tuple[str, str]:
+    """Scenario and fault, as the plan calls them."""
+    scenario, _, rest = row.cell.removeprefix(f"{row.version}/").partition("/")
+    return scenario, rest.rpartition("/")[0]
 
 
 def _outcome(row: Row) -> str:

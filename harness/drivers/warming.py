@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pymongo.errors import ExecutionTimeout
+from pymongo.errors import ExecutionTimeout, NetworkTimeout
 
 from harness.drivers.clients import Client, OptionValue
 
@@ -40,7 +40,9 @@ async def warm(
     hold, found = min(HOLD, longest), 0
     try:
         async with asyncio.timeout(deadline):
-            version = (await client.admin.command("hello"))["topologyVersion"]
+            while (first := await _hello(client, {"hello": 1})) is None:
+                pass
+            version = first["topologyVersion"]
             while True:
                 command: dict[str, Any] = {
                     "hello": 1,
@@ -64,9 +66,9 @@ async def warm(
 
 
 async def _hello(client: Client, command: dict[str, Any]) -> Mapping[str, Any] | None:
-    """The reply, None where the waiting ended in error 50. Raises PyMongoError."""
+    """The reply; None where the waiting ended in error 50, or on a busy machine too late. Raises PyMongoError."""
     try:
         reply: Mapping[str, Any] = await client.admin.command(command)
-    except ExecutionTimeout:
+    except (ExecutionTimeout, NetworkTimeout):
         return None
     return reply

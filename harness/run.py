@@ -25,7 +25,9 @@ from clusters.topology import Topology
 from clusters.uri import Uri, redacted
 from clusters.wire.connection import CommandFailed, ConnectionLost
 from harness.drivers.clients import driver_versions
+from harness.drivers.consumers import ConsumersNotReady
 from harness.drivers.streams import StreamsNotOpen
+from harness.drivers.warming import NotWarm
 from harness.ground import Ground, kept_ground, own_ground
 from harness.history import COMPLETED, INTERRUPTED, RUN_FAILED, NotRecorded, Recorder
 from harness.interrupts import Interrupted, interruptible
@@ -43,6 +45,8 @@ SOURCE: Final = "run"
 FAILURES: Final = (
     ClusterError,
     StreamsNotOpen,
+    ConsumersNotReady,
+    NotWarm,
     TimeoutError,
     PyMongoError,
     CommandFailed,

@@ -31,6 +31,7 @@ def test_the_taps_count_and_the_servers_are_one_sum_of_named_terms() -> None:
         "rs0-0, read after the release: 12 at the tap + 3 of the server's own = 11 in its counters + "
         "2 rejected by fail points + 1 never read + 1 in flight"
     ) in said
+    assert "at the tap: 8 sends of these writes + 4 of what prepares the run and proves the fault" in said
     assert "rs0-0: 7 carried out = 11 in its counters - 0 failed - 4 answered from their session's record" in said
 
 

@@ -48,6 +48,7 @@ LONG = ["--driver-option", "socketTimeoutMS=30000"]
         (["--pool", "tepid"], "--pool tepid: input should be 'warm' or 'cold'"),
         (["--every", "5s", "--fault", "none"], "--fault none: there is no fault for --every"),
         (["--every", "5s", "--hold", "9s"], "--every: how long each fault is held is drawn; leave --hold out"),
+        (["--fault", "freeze", "--release", "kill-op"], "under freeze the member takes no command; expected heal"),
         (["--every", "5s", "--release", "kill-op"], "--every: each fault is healed; leave --release kill-op out"),
         (["--every", "5s", "--records", "100"], "--every 5 s: the records are produced within 4.95 s"),
         (["--every", "25s", "--records", "1000"], "the writes must be held for 25 s, and fail-command blocks 20 s"),

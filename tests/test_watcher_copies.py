@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from clusters import admin
 from clusters.cluster import data_members, primary_of
 from clusters.local import LocalCluster
 from clusters.topology import Role
@@ -101,6 +102,21 @@ async def test_more_writes_on_a_collection_than_it_has_clients_are_an_alarm_whos
     assert (alarm["namespace"], alarm["write"], alarm["limit"]) == (observed.namespace, None, 2)
     assert alarm["group_count"] == 3
     assert observed.of("copies", copies=3)[0]["writes"] == {}
+
+
+async def test_what_a_fault_sends_to_prove_itself_is_nobodys_write(observed: Overlapping) -> None:
+    primary = await primary_of(observed.cluster, "rs0")
+    member = observed.cluster.members[primary.name]
+    proof = {"insert": observed.name, "documents": [{"n": 1}]}
+    async with sampling(observed, namespaces=[observed.namespace], clients=1), admin.connected(member.host) as ours:
+        async with held([member], "hangDuringBatchInsert", nss=observed.namespace):
+            proving = asyncio.create_task(ours.command(observed.database, proof, deadline=30))
+            await observed.execute(WRITE, 1, insert)
+            await observed.until(lambda: bool(observed.of("copies", copies=1, ops=2)), "a copy and its resend")
+        await proving
+        await settled(observed)
+    assert {one["groups"] for one in observed.of("copies")} == {0, 1}
+    assert not observed.of("overlap.alarm")
 
 
 @pytest.mark.slow

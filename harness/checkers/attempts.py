@@ -5,7 +5,7 @@ Of drivers and watchers; nothing is judged here.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -38,6 +38,8 @@ class Attempts:
         """By member: requests, executed, internal, outside, refused, each by command; of all clients."""
         self.blind: dict[str, list[tuple[int, int | None]]] = {}
         """By member, from when until when it gave the sampler no answer; None: to the end."""
+        self.killed: Counter[str] = Counter()
+        """By member, the writes inside it that a release told it to kill."""
         self.samples = 0
         self.most_groups = 0
         """The most executions, told apart by lsid and txnNumber, of which one look at a member found requests there:
@@ -62,6 +64,7 @@ class Attempts:
             "op.logged": self._op_logged,
             "log.counted": self._log_counted,
             "counters": self._counters,
+            "release": self._release,
             "copies": self._copies,
             "overlap.alarm": self._overlap_alarm,
             "overlap.cleared": self.cleared.append,
@@ -179,6 +182,10 @@ class Attempts:
 
     def _counters(self, event: Event) -> None:
         self.counters.setdefault(event["member"], {})[event["when"]] = event["values"]
+
+    def _release(self, event: Event) -> None:
+        if event["what"] == "op killed":
+            self.killed[event["member"]] += 1
 
     def _copies(self, event: Event) -> None:
         spans = self.blind.setdefault(event["member"], [])

@@ -45,7 +45,9 @@ class Check:
 
 def examine(digest: Digest, _context: Context) -> Finding | None:
     """`evidence.checks`: the comparisons, of members all, of executions those that do not agree; `through_a_router`:
-    what the tap read before one, by link. None without executions; unknown where there were not two sources to compare.
+    what the tap read before one, by link; `at_the_tap`: how much of all was the load's, and how much what prepares a
+    run and proves a fault; `killed`: writes that a release killed, by member. None without executions; unknown where
+    there were not two sources to compare.
     """
     attempts = digest.attempts
     if not attempts.begun:
@@ -73,6 +75,11 @@ def examine(digest: Digest, _context: Context) -> Finding | None:
             for link in sorted({link for link, _command in attempts.tap_commands} - set(attempts.counters))
         },
     }
+    if attempts.tapped:
+        load = sum(execution.tapped.total for _write, execution in attempts.executions() if execution.tapped)
+        total = sum(counts["total"] for counts in attempts.tap_commands.values())
+        evidence["at_the_tap"] = {"writes": load, "others": total - load}
+    evidence["killed"] = dict(attempts.killed)
     return judged(NAME, STATEMENT, evidence, problems, doubts)
 
 

@@ -76,9 +76,16 @@ def lines(findings: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if records.NAME in findings:
         told.append(_of_records(findings[records.NAME]))
     if counts.NAME in findings:
+        told += [
+            f"{member}: killOp for {killed} writes inside it before the fault was healed"
+            for member, killed in findings[counts.NAME].get("killed", {}).items()
+        ]
         told += _sums(findings[counts.NAME])
     told += _sampled(findings[overlap.NAME])
     told += [f"rule: {rule}" for rule in findings[overlap.NAME]["rules"]]
+    if warned := findings.get(predicted.NAME, {}).get("warnings"):
+        names = ", ".join(one["name"] for one in warned)
+        told.append(f"warnings on these settings, which 'mongofault predict' puts into words: {names}")
     return told
 
 
@@ -136,7 +143,13 @@ def _of_records(found: Mapping[str, Any]) -> str:
 
 def _sums(found: Mapping[str, Any]) -> list[str]:
     """How the tap's count and the server's come together, each term named; of members that were written to."""
-    lines = [
+    lines = []
+    if others := found.get("at_the_tap", {}).get("others"):
+        lines.append(
+            f"at the tap: {found['at_the_tap']['writes']} sends of these writes + {others} of what prepares the run "
+            "and proves the fault"
+        )
+    lines += [
         f"{link}: {total} at the tap; it sends them on to the shards"
         for link, total in found["through_a_router"].items()
     ]

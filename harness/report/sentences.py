@@ -102,15 +102,19 @@ def _overlap(event: Event) -> str:
         what = f"{event['copies']} copies of {event['write']} at once {where}, more than {event['limit']}"
     else:
         what = f"{event['group_count']} groups of writes at once {where}, which has {event['limit']} clients"
-    named = [
-        f"{(one['lsid'] or '?')[:8]}/{one['txn']} {one['seconds']:.1f} s" for one in event["groups"][:GROUPS_NAMED]
-    ]
+    named = [f"{_group(one)} {one['seconds']:.1f} s" for one in event["groups"][:GROUPS_NAMED]]
     more = event["group_count"] - len(named)
     groups = ", ".join(named) + (f" and {more} more" if more > 0 else "")
     return (
         f"ALARM {what}, the oldest for {event['seconds']:.1f} s, waits for {event['waits_for']}; "
         f"groups (lsid/txnNumber): {groups} ({event['known_by']})"
     )
+
+
+def _group(group: Mapping[str, Any]) -> str:
+    """Its session, shortened, and its number, which not every write has."""
+    lsid = (group["lsid"] or "?")[:8]
+    return f"{lsid}/{group['txn']}" if group["txn"] is not None else f"{lsid}, no number,"
 
 
 def _source(alarm: Event) -> str:

@@ -25,6 +25,9 @@ BEFORE_MAX_TIME: Final = frozenset({"fail-command", "freeze"})
 IN_ENGINE: Final = frozenset({"fail-point", "hang-in-yield"}) | INTERRUPTIBLE
 """Faults that hold each write inside the engine from the first one on."""
 
+MUTE: Final = frozenset({"freeze"})
+"""Faults under which a member takes no command, killOp as little as any other."""
+
 
 def engine_hang(command: str, namespace: str) -> tuple[str, str]:
     """The fail point that holds such writes on `namespace` inside the engine, and its data as extended JSON.

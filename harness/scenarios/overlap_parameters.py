@@ -20,7 +20,7 @@ from harness.measures import EXCEEDED, MAXIMUM, NO_OVERLAP, OVERLAP, ended_by_ma
 from harness.prediction import Prediction
 from harness.prediction.settings import CONNECT_TIMEOUT
 from harness.prediction.timeline import timeline
-from harness.scenarios.overlap_faults import BEFORE_MAX_TIME, assumed
+from harness.scenarios.overlap_faults import BEFORE_MAX_TIME, MUTE, assumed
 from harness.scenarios.parameters import Parameters, Seconds
 from harness.schedule import Planned, pulses
 
@@ -96,6 +96,8 @@ class OverlapParameters(Parameters):
             raise ValueError("--fault none: there is no fault for --fault-option")
         elif self.release != "heal":
             raise ValueError(f"--release {self.release}: without a fault nothing is held")
+        if self.release == "kill-op" and self.fault in MUTE:
+            raise ValueError(f"--release kill-op: under {self.fault} the member takes no command; expected heal")
         return self
 
     @model_validator(mode="after")

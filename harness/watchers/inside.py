@@ -63,18 +63,23 @@ class Op:
         return self.lsid, None, None, self.opid
 
 
+OURS: Final = ("mongofault", "mongofault proof")
+"""Application names by which a fault's own means and proofs write where the load does; they are no client's writes."""
+
+
 def current_op(run: str, namespaces: Sequence[str] = ()) -> dict[str, Any]:
-    """The command that finds what `read_ops` reads: this run's writes, and everybody's on `namespaces`.
+    """The command that finds what `read_ops` reads: this run's writes, and everybody's on `namespaces` but our proofs'.
 
     By comment and namespace, not by the command's name: an update or delete that is inside the engine shows as
     `{q, u, multi, upsert}`, without it. Nor by the seconds it runs: what failCommand holds has none.
     """
     wanted: list[dict[str, Any]] = [{"command.comment.run": run, "command.comment.write": {"$exists": True}}]
+    others = {"appName": {"$nin": list(OURS)}}
     for namespace in namespaces:
         database, _, collection = namespace.partition(".")
         wanted += [
-            {"ns": namespace, "op": {"$in": ["insert", "update", "remove", "command"]}},
-            {"ns": f"{database}.$cmd", "$or": [{f"command.{verb}": collection} for verb in WRITES]},
+            {"ns": namespace, "op": {"$in": ["insert", "update", "remove", "command"]}, **others},
+            {"ns": f"{database}.$cmd", "$or": [{f"command.{verb}": collection} for verb in WRITES], **others},
         ]
     return {
         "aggregate": 1,

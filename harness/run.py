@@ -24,6 +24,7 @@ from clusters.liveness import while_all_live
 from clusters.topology import Topology
 from clusters.uri import Uri, redacted
 from clusters.wire.connection import CommandFailed, ConnectionLost
+from clusters.wire.proxy.client import CountsLost
 from harness.drivers.clients import driver_versions
 from harness.drivers.consumers import ConsumersNotReady
 from harness.drivers.streams import StreamsNotOpen
@@ -53,6 +54,7 @@ FAILURES: Final = (
     ConnectionLost,
     LedgerError,
     NotRecorded,
+    CountsLost,
 )
 """What a run can come to that is nobody's mistake in this code: the record says it, and the verdict is unknown."""
 

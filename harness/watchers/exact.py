@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
+from clusters.wire.proxy.client import CountsLost
 from harness.drivers.errors import one_line
 from harness.history import Recorder
 from harness.watchers import counters, logged
@@ -94,14 +95,14 @@ class ExactSources:
     async def end(self) -> None:
         """After the release, when nothing runs any more: the counters, the tap, the log; and the log is as it was.
 
-        Raises what `begin` does, and OverflowError where the tap had no room; the first of these once the rest is done.
+        Raises what `begin` does, and CountsLost where the tap had no room; the first of these once the rest is done.
         """
         await self.read("end")
         failures: list[Exception] = []
         if self._tap is not None:
             try:
                 await self._tap.end()
-            except (*UNANSWERED, OverflowError) as error:
+            except (*UNANSWERED, CountsLost) as error:
                 failures.append(error)
         for one in self._logging():
             try:

@@ -103,7 +103,7 @@ class TapReader:
             control.close()
 
     async def end(self) -> None:
-        """Write down what was counted, and count no more. Raises OverflowError where rows found no room."""
+        """Write down what was counted, and count no more. Raises CountsLost where rows found no room."""
         control = await ProxyControl.open(self._control)
         try:
             writes, transactions, commands = [

@@ -14,6 +14,10 @@ ANSWER: Final = 10.0
 """Seconds in which the proxy must answer: it does nothing that waits."""
 
 
+class CountsLost(Exception):
+    """The tap counted more than it had room for, so that what it has is not all."""
+
+
 class ProxyControl:
     """A connection to a control address. Its methods raise what `Connection.command` raises."""
 
@@ -57,10 +61,10 @@ class ProxyControl:
         await self._command({"proxyTap": {"on": on, "links": list(links), "clear": clear}})
 
     async def counts(self, by: str = "command", **wanted: Any) -> list[dict[str, Any]]:
-        """The rows of table `by` (command, transaction, comment). Raises OverflowError where they are not all there."""
+        """The rows of table `by` (command, transaction, comment). Raises CountsLost where they are not all there."""
         found = await self._command({"proxyCounts": {"by": by, **wanted}})
         if found["dropped"] or found["leftOff"]:
-            raise OverflowError(f"{found['dropped']} counts found no room, {found['leftOff']} rows were left off")
+            raise CountsLost(f"the tap: {found['dropped']} counts found no room, {found['leftOff']} rows were left off")
         return list(found["rows"])
 
     async def _command(self, command: Mapping[str, Any]) -> dict[str, Any]:

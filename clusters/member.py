@@ -239,8 +239,9 @@ class LocalMember(LocalProcess):
 
 def last_words(lines: Sequence[str]) -> list[str]:
     """The last lines of a log, errors first if there are any: the message and what goes with it."""
-    grave = [line for line in lines if ('"s":"E"' in line or '"s":"F"' in line) and not _says_nothing(line)]
-    return [_words(line) for line in (grave or lines)[-LAST_WORDS:]]
+    telling = [line for line in lines if not _says_nothing(line)]
+    grave = [line for line in telling if '"s":"E"' in line or '"s":"F"' in line]
+    return [_words(line) for line in (grave or telling or lines)[-LAST_WORDS:]]
 
 
 def _written_at(line: str) -> str:
@@ -249,8 +250,9 @@ def _written_at(line: str) -> str:
 
 
 def _says_nothing(line: str) -> bool:
-    """That it aborts, and by which signal: what a server writes after every fatal reason."""
-    return any(f'"id":{number},' in line for number in (23090, 6384300))
+    """That it aborts, and by which signal, as a server writes after every fatal reason; and each request, where its log
+    has them all."""
+    return any(f'"id":{number},' in line for number in (23090, 6384300, 51803))
 
 
 def _words(line: str) -> str:

@@ -284,7 +284,9 @@ async def run(arguments: argparse.Namespace) -> None:
         processes.append(beside([sys.executable, __file__, "--relay", str(relay_port), host]))
         ways.append(Way("relay", f"127.0.0.1:{relay_port}", cluster_form=True, pid=processes[0].pid))
         if importlib.util.find_spec("uvloop"):
-            command = commandline.stand_in(port=other_port, config=status["configdb"], router_host=host, seed=0)
+            command = commandline.stand_in(
+                port=other_port, config=status["configdb"], router_host=host, seed=0, server=cluster.server.version
+            )
             processes.append(beside([*command, "--uvloop"]))
             ways.append(Way("router, uvloop", f"127.0.0.1:{other_port}", pid=processes[1].pid))
         results = {}

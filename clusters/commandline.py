@@ -93,13 +93,21 @@ def mongos(binary: Path | str, *, port: int, config: str, log: Path | None, bind
 
 
 def stand_in(
-    *, port: int, config: str, router_host: str, seed: int, addresses: Mapping[str, str] | None = None
+    *,
+    port: int,
+    config: str,
+    router_host: str,
+    seed: int,
+    server: str,
+    addresses: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """`addresses`: where hosts are reached that are not where their names say."""
+    """`server`: the version of the cluster's mongods; `addresses`: where hosts are reached that are not where their
+    names say."""
     known = [one for host, address in (addresses or {}).items() for one in ("--address", f"{host}={address}")]
     return [
         *(sys.executable, "-m", "clusters.router", "--listen", f"127.0.0.1:{port}"),
         *("--configdb", config, "--router-host", router_host, "--seed", str(seed), *known),
+        *("--server-version", server),
     ]
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from pymongo import AsyncMongoClient
+from pymongo.common import MIN_SUPPORTED_SERVER_VERSION
 from pymongo.errors import PyMongoError
 
-from clusters import admin, commandline, memory, ports, ready, shaping
+from clusters import admin, commandline, memory, ports, quirks, ready, shaping
 from clusters.binaries import Binary, find_mongod, find_mongos
 from clusters.cluster import ServerInfo
 from clusters.errors import ClusterError, MemberDied, Refused
@@ -46,8 +47,8 @@ READY_DEADLINE = 120.0
 TEAR_DOWN_DEADLINE = 60.0
 PORT_TRIES = 4
 PROXY = "proxy"
-STAND_IN_VERSION = (6, 0)
-"""The stand-in runs reads and un-numbered writes through commands that shard servers of 6.0 answer, and 5.0 do not."""
+STAND_IN_VERSIONS = ((4, 4), (6, 0))
+"""The first and the last line whose shards the stand-in knows how to talk to."""
 
 
 class LocalCluster:
@@ -129,11 +130,12 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0, proxied: boo
     mongod, mongos = find_mongod(asked), find_mongos(asked)
     if topology.router_host is not None and mongos is not None:
         topology = shaping.without_router_host(topology)
-    if topology.sharded and mongos is None and mongod.major != STAND_IN_VERSION:
-        raise Refused(
-            f"no mongos found for mongod {mongod.version}: put one of the same version into MONGODB_BINARIES "
-            "(the stand-in router drives mongod 6.0 alone)"
-        )
+    check_version(
+        topology,
+        mongod.version,
+        has_mongos=mongos is not None,
+        otherwise="put one of the same version into MONGODB_BINARIES",
+    )
     memory.check(topology)
     for tries_left in reversed(range(PORT_TRIES)):
         ledger, guardian = open_ledger(name)
@@ -152,6 +154,22 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0, proxied: boo
             if not (isinstance(error, MemberDied) and ports.was_lost(error) and tries_left):
                 raise
     raise AssertionError("unreachable: the last try returns or raises")
+
+
+def check_version(topology: Topology, version: str, *, has_mongos: bool, otherwise: str) -> None:
+    """Raises Refused where drivers, or the stand-in, do not talk to such servers; `otherwise`: where a mongos may come
+    from."""
+    major = quirks.major_of(version)
+    if not quirks.of_line(major).drivers:
+        raise Refused(
+            f"mongod {version} is for raw wire only: pymongo needs {MIN_SUPPORTED_SERVER_VERSION} or later "
+            "(mongofault binaries list)"
+        )
+    first, last = STAND_IN_VERSIONS
+    if topology.sharded and not has_mongos and not first <= major <= last:
+        raise Refused(
+            f"no mongos found for mongod {version}: {otherwise} (the stand-in router drives mongod 4.4 to 6.0 alone)"
+        )
 
 
 def server_info(topology: Topology) -> ServerInfo:
@@ -298,7 +316,7 @@ class _Attempt:
             data=data,
             log=commandline.log_path(data),
         )
-        fail_points = commandline.BRING_UP_FAIL_POINTS if (4, 4) <= self.mongod.major <= (6, 0) else {}
+        fail_points = commandline.BRING_UP_FAIL_POINTS if self.mongod.quirks.bring_up_fail_points else {}
         return LocalMember(
             spec,
             self.hosts[spec.name],
@@ -318,7 +336,13 @@ class _Attempt:
         else:
             assert self.topology.router_host is not None
             router_host = self.hosts[self.topology.router_host.members[0].name]
-            command = commandline.stand_in(port=_port(listens), config=config, router_host=router_host, seed=self.seed)
+            command = commandline.stand_in(
+                port=_port(listens),
+                config=config,
+                router_host=router_host,
+                seed=self.seed,
+                server=self.mongod.version,
+            )
         return LocalMember(ROUTER, self.hosts[ROUTER.name], command, log, new_token(), listens=listens)
 
     def _proxy(self, directory: Path) -> LocalProcess:

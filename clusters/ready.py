@@ -7,13 +7,12 @@ Provider-neutral.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any, Final
 
 from pymongo import AsyncMongoClient
 from pymongo.write_concern import WriteConcern
 
-from clusters import ownership
+from clusters import ownership, quirks
 from clusters.cluster import Cluster
 
 DATABASE: Final = ownership.DATABASE
@@ -30,7 +29,7 @@ async def wait(cluster: Cluster, ledger_id: str, *, deadline: float) -> None:
         cluster.client(serverSelectionTimeoutMS=int(deadline * 1000)) as client,
     ):
         if cluster.topology.sharded:
-            await spread(client, f"{DATABASE}.{CANARY}", CANARY_KEY, [shard.name for shard in cluster.topology.shards])
+            await spread(cluster, client, f"{DATABASE}.{CANARY}", CANARY_KEY)
         marker = ownership.document(ownership.new(ledger_id, cluster.name, "up"))
         owner = client[DATABASE].get_collection(ownership.COLLECTION, write_concern=WriteConcern("majority"))
         await owner.replace_one({"_id": marker["_id"]}, marker, upsert=True)
@@ -38,11 +37,16 @@ async def wait(cluster: Cluster, ledger_id: str, *, deadline: float) -> None:
         await canary.insert_many([{CANARY_KEY: number} for number, _ in enumerate(cluster.topology.shards)])
 
 
-async def spread(client: AsyncMongoClient[dict[str, Any]], namespace: str, key: str, shards: Sequence[str]) -> None:
+async def spread(cluster: Cluster, client: AsyncMongoClient[dict[str, Any]], namespace: str, key: str) -> None:
     """Shard a new collection by the range of one field: value i on the i-th shard."""
     database, _, _ = namespace.partition(".")
+    shards = [shard.name for shard in cluster.topology.shards]
+    by_range = quirks.of_version(cluster.server.version).move_range
     await client.admin.command("enableSharding", database, primaryShard=shards[0])
     await client.admin.command("shardCollection", namespace, key={key: 1})
     for value, shard in enumerate(shards):
-        if value:
+        if value and by_range:
             await client.admin.command("moveRange", namespace, min={key: value}, toShard=shard)
+        elif value:
+            await client.admin.command("split", namespace, middle={key: value})
+            await client.admin.command("moveChunk", namespace, find={key: value}, to=shard)

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Mapping
 
-from clusters import admin
+from clusters import admin, quirks
 from clusters.commandline import BRING_UP_FAIL_POINTS
 from clusters.liveness import together
 from clusters.topology import MAX_VOTERS, Topology
@@ -75,5 +75,6 @@ async def _join(topology: Topology, hosts: Mapping[str, str], connections: Mappi
         await admin.add_shard(config, shard.name, [hosts[member.name] for member in shard.members])
     if topology.router_host is not None:
         router_host = connections[topology.router_host.members[0].name]
-        await admin.attach_router_host(config, router_host, connection_string(topology, hosts))
+        version = quirks.of_version(await admin.server_version(config)).feature_version
+        await admin.attach_router_host(config, router_host, connection_string(topology, hosts), version)
     await admin.set_balancer(config, on=topology.settings.balancer)

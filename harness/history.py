@@ -48,7 +48,8 @@ overlap.alarm    namespace, write (null: all on the namespace), copies, group_co
                  seconds, waits_for, members}] (the oldest), limit, seconds, waits_for, waiting, members, known_by
 overlap.cleared  namespace, write, seconds, most_copies, most_groups
 stream.opened    stream, read_preference, tags, full_document, resumed (bool)     recorded when the cursor is open
-stream.event     stream, key, seq, op, token, cluster_time [s, inc]    seq from updateDescription; null: no mark of ours
+stream.event     stream, key, seq, op, image (came with a post-image), token, cluster_time [s, inc]
+                 seq from updateDescription; null: no mark of ours
 stream.empty     stream, token, alive     an empty answer
 stream.error     stream, error, code, code_name, labels, where (next | open)
                  error is `ClassName: message`; code is the server's, null where the error is the driver's own

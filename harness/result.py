@@ -15,6 +15,7 @@ from typing import Any, Final
 from harness.checkers import Digest, Finding, fold, recovery
 from harness.checkers.usage import usage
 from harness.history import Event
+from harness.lookups import lookup_path
 from harness.measures import NS
 from harness.verdict import Verdict, check_digest, stream_rows
 
@@ -49,7 +50,7 @@ def of(events: Iterable[Event], record: str) -> Result:
         "scenario": started["scenario"] if started else None,
         "parameters": started["parameters"] if started else {},
         "seed": started["seed"] if started else None,
-        "server": started["server"] if started else {},
+        "server": _server(started["server"]) if started else {},
         "driver": started.get("driver", {}) if started else {},
         "outcome": verdict.outcome,
         "counts": verdict.counts,
@@ -65,6 +66,10 @@ def of(events: Iterable[Event], record: str) -> Result:
         "record": record,
     }
     return Result(verdict, findings, document)
+
+
+def _server(told: dict[str, Any]) -> dict[str, Any]:
+    return {**told, "lookup": lookup_path(told["version"], told["router"])}
 
 
 @contextmanager

@@ -33,7 +33,7 @@ async def make_namespace(cluster: Cluster, namespace: str, documents: Sequence[D
     """A collection sharded by region, region i on the i-th shard, with the documents in it."""
     database, _, collection = namespace.partition(".")
     async with cluster.client(serverSelectionTimeoutMS=10_000) as client:
-        await ready.spread(client, namespace, SHARD_KEY, [shard.name for shard in cluster.topology.shards])
+        await ready.spread(cluster, client, namespace, SHARD_KEY)
         target = client[database].get_collection(collection, write_concern=WriteConcern("majority"))
         await target.insert_many([{**document.filter, "seq": 0} for document in documents])
 

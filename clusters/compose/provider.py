@@ -17,7 +17,7 @@ from typing import Final
 
 from pymongo.errors import PyMongoError
 
-from clusters import admin, commandline, memory, ports, ready, shaping
+from clusters import admin, commandline, memory, ports, quirks, ready, shaping
 from clusters.cluster import ServerInfo
 from clusters.compose import command, contents, engine, render
 from clusters.compose.cluster import OwnComposeCluster
@@ -37,7 +37,7 @@ from clusters.guard import (
     new_token,
 )
 from clusters.liveness import together, while_all_live
-from clusters.local import READY_DEADLINE, STAND_IN_VERSION, info_of, open_ledger, take_down
+from clusters.local import READY_DEADLINE, check_version, info_of, open_ledger, take_down
 from clusters.member import LocalMember
 from clusters.topology import ROUTER, Topology
 from clusters.wire import access, addresses
@@ -126,11 +126,12 @@ def _for_image(topology: Topology, inside: Contents) -> Topology:
     """Raises Refused where the image has no router and none can stand in."""
     if topology.router_host is not None and inside.has_mongos:
         return shaping.without_router_host(topology)
-    if topology.sharded and not inside.has_mongos and inside.major != STAND_IN_VERSION:
-        raise Refused(
-            f"image {inside.image} has mongod {inside.version} and no mongos: expected one that has both "
-            "(the stand-in router drives mongod 6.0 alone)"
-        )
+    check_version(
+        topology,
+        inside.version,
+        has_mongos=inside.has_mongos,
+        otherwise=f"use an image that has both, not {inside.image}",
+    )
     return topology
 
 
@@ -227,6 +228,7 @@ class _Attempt:
             config=shaping.connection_string(self.topology, self.hosts),
             router_host=self.hosts[self.topology.router_host.members[0].name],
             seed=self.seed,
+            server=self.inside.version,
             addresses=self.addresses,
         )
         router = LocalMember(ROUTER, listens, arguments, directory / "router.log", new_token())
@@ -236,7 +238,7 @@ class _Attempt:
 
     async def _make_ready(self, cluster: OwnComposeCluster) -> None:
         try:
-            if (4, 4) <= self.inside.major <= (6, 0):
+            if quirks.of_line(self.inside.major).bring_up_fail_points:
                 await together(*(_hurry(host) for host in self.hosts.values()))
             await shaping.shape(self.topology, self.hosts)
             await ready.wait(cluster, cluster.ledger.id, deadline=READY_DEADLINE)

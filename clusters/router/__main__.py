@@ -61,6 +61,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
         metavar="HOST:PORT=HOST:PORT",
         help="where a member is reached that its set knows by another name (may be repeated)",
     )
+    parser.add_argument("--server-version", default="6.0.5", metavar="VERSION", help="of the cluster's mongods")
     parser.add_argument("--seed", type=int, default=0, help="of the random choice among members")
     parser.add_argument(
         "--cursor-timeout", type=float, default=CURSOR_TIMEOUT, metavar="SECONDS", help="of an idle change stream"
@@ -114,7 +115,9 @@ def main() -> None:
     _open_more_files()
     addresses.publish(dict(options.address))
     limits = IdleLimits(options.cursor_timeout, options.session_timeout)
-    settings = Settings(options.listen, options.configdb, options.router_host, options.seed, limits)
+    settings = Settings(
+        options.listen, options.configdb, options.router_host, options.seed, limits, options.server_version
+    )
     sys.exit(_runner(options.uvloop)(serve(settings)))
 
 

@@ -16,12 +16,14 @@ from typing import Any, Final
 from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
+from clusters.quirks import Quirks, VersionForm
 from clusters.router.errors import RouterError
 from clusters.router.members import CONFIG_SHARD, Members
 from clusters.router.order import Key, document_key
 
-STALE: Final = frozenset((13388, 249, 304))
-"""StaleConfig, StaleDbVersion, ShardInvalidatedForTargeting: read the catalog again, then send again."""
+STALE: Final = frozenset((13388, 249, 304, 63))
+"""StaleConfig, StaleDbVersion, ShardInvalidatedForTargeting: read the catalog again, then send again. And
+StaleShardVersion, which is what write errors of servers before 6.0 have in the place of the first."""
 
 STALE_DEADLINE: Final = 60.0
 """Seconds of stale answers without progress; then 82 NoProgressMade, as mongos."""
@@ -33,8 +35,15 @@ CONFIG_DATABASES: Final = ("admin", "config")
 
 MAJORITY: Final = {"writeConcern": {"w": "majority", "wtimeout": 60_000}}
 
-UNSHARDED: Final = {"t": Timestamp(0, 0), "e": ObjectId(b"\x00" * 12), "v": Timestamp(0, 0)}
-"""The shard version of a collection that is not sharded, in the 6.0 format."""
+_NEVER: Final = Timestamp(0, 0)
+_NO_EPOCH: Final = ObjectId(b"\x00" * 12)
+
+
+def shard_version(form: VersionForm, version: Timestamp, epoch: ObjectId, timestamp: Timestamp) -> Any:
+    """`shardVersion` as servers of this form read it."""
+    if form == "document":
+        return {"t": timestamp, "e": epoch, "v": version}
+    return [version, epoch] if form == "pair" else [version, epoch, timestamp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,7 @@ class Database:
     name: str
     primary: str
     version: Mapping[str, Any]
+    form: VersionForm = "document"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,7 @@ class Table:
     owners: tuple[str, ...]
     versions: Mapping[str, Timestamp]
     """Shard -> the highest version of a chunk on it."""
+    form: VersionForm = "document"
 
     @property
     def hashed_field(self) -> str | None:
@@ -84,9 +95,9 @@ class Table:
     def owner(self, values: tuple[Any, ...]) -> str:
         return self.owners[self.chunk_of(values)]
 
-    def shard_version(self, shard: str) -> dict[str, Any]:
-        """`shardVersion` for a command to that shard, in the 6.0 format."""
-        return {"t": self.timestamp, "e": self.epoch, "v": self.versions.get(shard, Timestamp(0, 0))}
+    def shard_version(self, shard: str) -> Any:
+        """`shardVersion` for a command to that shard."""
+        return shard_version(self.form, self.versions.get(shard, _NEVER), self.epoch, self.timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +112,8 @@ class Route:
         if self.database.primary == CONFIG_SHARD:
             return {}
         if self.table is None:
-            return {"shardVersion": UNSHARDED, "databaseVersion": self.database.version}
+            unsharded = shard_version(self.database.form, _NEVER, _NO_EPOCH, _NEVER)
+            return {"shardVersion": unsharded, "databaseVersion": self.database.version}
         return {"shardVersion": self.table.shard_version(shard)}
 
 
@@ -126,7 +138,9 @@ class Patience:
         self._pause = min(self._pause * 2 or 0.01, 0.5)
 
 
-def build_table(collection: Mapping[str, Any], chunks: Sequence[Mapping[str, Any]]) -> Table | None:
+def build_table(
+    collection: Mapping[str, Any], chunks: Sequence[Mapping[str, Any]], form: VersionForm = "document"
+) -> Table | None:
     """The table from its documents in config.collections and config.chunks.
 
     None where the chunks do not add up to the whole key range: so looks a read between a drop and a new creation.
@@ -147,7 +161,7 @@ def build_table(collection: Mapping[str, Any], chunks: Sequence[Mapping[str, Any
     return Table(
         namespace=collection["_id"],
         epoch=collection["lastmodEpoch"],
-        timestamp=collection["timestamp"],
+        timestamp=collection.get("timestamp", _NEVER),
         key={name: collection["key"][name] for name in names},
         collation=collection.get("defaultCollation") or None,
         bounds=tuple(row[2]["min"] for row in rows),
@@ -155,14 +169,16 @@ def build_table(collection: Mapping[str, Any], chunks: Sequence[Mapping[str, Any
         lower=tuple(row[0] for row in rows),
         owners=tuple(row[2]["shard"] for row in rows),
         versions=versions,
+        form=form,
     )
 
 
 class Catalog:
     """What is known of the config servers' catalog. One refresh of a thing at a time; others wait for it."""
 
-    def __init__(self, members: Members) -> None:
+    def __init__(self, members: Members, server: Quirks | None = None) -> None:
         self._members = members
+        self._server = server or Quirks()
         self._databases: dict[str, Database] = {}
         self._tables: dict[str, Table | None] = {}
         self._refreshing: dict[str, asyncio.Task[Any]] = {}
@@ -192,6 +208,11 @@ class Catalog:
         found = await self.database(database, create=create)
         return None if found is None else Route(found, await self.table(f"{database}.{collection}"))
 
+    async def chunks(self, namespace: str) -> list[dict[str, Any]]:
+        """The chunks of a sharded collection as config.chunks has them, read now."""
+        (collection,) = await self._members.config_find("collections", {"_id": namespace})
+        return await self._chunks_of(collection)
+
     def forget(self, namespace: str) -> None:
         """A shard called us stale on this collection: read it, and its database, again when next asked."""
         self._tables.pop(namespace, None)
@@ -208,7 +229,7 @@ class Catalog:
 
     async def databases(self) -> list[Database]:
         """Every database, read now."""
-        return [_database(one) for one in await self._members.config_find("databases", {})]
+        return [self._database(one) for one in await self._members.config_find("databases", {})]
 
     async def _once(self, name: str, read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         task = self._refreshing.get(name)
@@ -223,7 +244,7 @@ class Catalog:
         found = await self._members.config_find("databases", {"_id": name})
         if not found:
             return None
-        database = self._databases[name] = _database(found[0])
+        database = self._databases[name] = self._database(found[0])
         return database
 
     async def _read_table(self, namespace: str) -> Table | None:
@@ -234,8 +255,8 @@ class Catalog:
                     if not collections or collections[0].get("dropped"):
                         self._tables[namespace] = None
                         return None
-                    chunks = await self._members.config_find("chunks", {"uuid": collections[0]["uuid"]})
-                    table = build_table(collections[0], chunks)
+                    chunks = await self._chunks_of(collections[0])
+                    table = build_table(collections[0], chunks, self._server.version_form)
                     if table is not None:
                         self._tables[namespace] = table
                         return table
@@ -247,6 +268,11 @@ class Catalog:
                 f"the stand-in router read no complete set of chunks of {namespace} within {READ_DEADLINE:g} s",
             ) from None
 
+    async def _chunks_of(self, collection: Mapping[str, Any]) -> list[dict[str, Any]]:
+        # With timestamps came chunks that know their collection by its UUID (5.0).
+        by_uuid = "timestamp" in collection
+        of_it = {"uuid": collection["uuid"]} if by_uuid else {"ns": collection["_id"]}
+        return await self._members.config_find("chunks", of_it)
 
-def _database(document: Mapping[str, Any]) -> Database:
-    return Database(document["_id"], document["primary"], document["version"])
+    def _database(self, document: Mapping[str, Any]) -> Database:
+        return Database(document["_id"], document["primary"], document["version"], self._server.version_form)

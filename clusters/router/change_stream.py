@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from bson.timestamp import Timestamp
 
+from clusters.quirks import Quirks
 from clusters.router.errors import RouterError
 from clusters.router.monitor import Monitor
 from clusters.router.shard_cursor import ShardCursor, kill_cursors
@@ -54,6 +55,7 @@ class ChangeStreams:
         shards: Callable[[], Awaitable[Mapping[str, str]]],
         is_sharded: Callable[[str], Awaitable[bool]],
         limits: IdleLimits,
+        server: Quirks | None = None,
     ) -> None:
         self._monitor = monitor
         self._pools = pools
@@ -61,6 +63,7 @@ class ChangeStreams:
         self._start = Shared(self._common_start)
         self._is_sharded = is_sharded
         self._limits = limits
+        self._merged = (server or Quirks()).cluster_commands
         self._fetch = StreamFetch(monitor, self._shards, self._join)
         self._streams: dict[int, Stream] = {}
         self._background: set[asyncio.Task[None]] = set()
@@ -70,7 +73,7 @@ class ChangeStreams:
 
         Raises RouterError or CommandFailed.
         """
-        request = StreamRequest.of(command)
+        request = StreamRequest.of(command, merged=self._merged)
         sharded = request.collection != COLLECTIONLESS and await self._is_sharded(request.namespace)
         shards = await self._shards.now()
         start = None if request.has_start else await self._start.fresh()

@@ -48,7 +48,8 @@ class Counting:
         limit = abs(_limit(command))
         if skip < 0:
             raise RouterError(51024, "Location51024", f"BSON field 'skip' value must be >= 0, actual value '{skip}'")
-        if not _NOT_IN_AGGREGATES.isdisjoint(keys_anywhere(encode_document(query))):
+        by_shards = not self._host.cluster_commands
+        if by_shards or not _NOT_IN_AGGREGATES.isdisjoint(keys_anywhere(encode_document(query))):
             return await self._counted_by_shards(command, skip, limit)
         stages: list[dict[str, Any]] = [{"$match": query}]
         if skip:

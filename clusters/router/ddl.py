@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from clusters.quirks import Quirks
 from clusters.router.catalog import MAJORITY, Catalog
 from clusters.router.errors import RouterError
 from clusters.router.members import DDL_DEADLINE, Members
@@ -16,10 +17,11 @@ from clusters.router.router_host import RouterHost
 
 
 class Ddl:
-    def __init__(self, members: Members, catalog: Catalog, host: RouterHost) -> None:
+    def __init__(self, members: Members, catalog: Catalog, host: RouterHost, server: Quirks) -> None:
         self._members = members
         self._catalog = catalog
         self._host = host
+        self._server = server
         self._primaries = DatabasePrimaries(members, catalog)
 
     async def create(self, command: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,7 +34,13 @@ class Ddl:
         if database is None:
             raise RouterError(26, "NamespaceNotFound", "ns not found")
         try:
-            await self._primaries.run(database, {"_shardsvrDropCollection": command["drop"]}, {})
+            if self._server.ddl_on_shards:
+                await self._primaries.run(database, {"_shardsvrDropCollection": command["drop"]}, {})
+            else:
+                namespace = f"{command['$db']}.{command['drop']}"
+                await self._members.config_command(
+                    {"_configsvrDropCollection": namespace, **MAJORITY}, deadline=DDL_DEADLINE
+                )
         finally:
             self._catalog.forget(f"{command['$db']}.{command['drop']}")
         return {"ok": 1.0}
@@ -46,17 +54,21 @@ class Ddl:
         if database is None:
             return {"info": "database does not exist", "ok": 1.0}
         try:
-            await self._primaries.run(database, {"_shardsvrDropDatabase": 1}, {})
+            if self._server.ddl_on_shards:
+                await self._primaries.run(database, {"_shardsvrDropDatabase": 1}, {})
+            else:
+                await self._members.config_command({"_configsvrDropDatabase": name, **MAJORITY}, deadline=DDL_DEADLINE)
         finally:
             self._catalog.forget_database(name)
         return {"dropped": name, "ok": 1.0}
 
     async def enable_sharding(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        chosen = command.get("primaryShard")
-        primary = {} if chosen is None else {"primaryShardId": chosen}
-        await self._members.config_command(
-            {"_configsvrCreateDatabase": command["enableSharding"], **primary, **MAJORITY}
-        )
+        name, chosen = command["enableSharding"], command.get("primaryShard")
+        how = "_configsvrCreateDatabase" if self._server.create_with_primary else "_configsvrEnableSharding"
+        field = "primaryShardId" if self._server.create_with_primary else "primaryShard"
+        primary = {} if chosen is None else {field: chosen}
+        await self._members.config_command({how: name, **primary, **self._server.create_database, **MAJORITY})
+        self._catalog.forget_database(name)
         return {"ok": 1.0}
 
     async def flush_router_config(self, _command: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from clusters.router.stats import Stats
 from clusters.router.status import KIND, UNKNOWN, Counts, Status
 from clusters.router.straight import Straight
 from clusters.router.strict import Asked, misread, time_limit
+from clusters.router.targeted_reads import TargetedReads
 from clusters.router.writes import Writes
 from clusters.router.zones import Zones
 from clusters.wire.connection import CommandFailed
@@ -55,7 +56,7 @@ class Dispatch:
     def __init__(
         self,
         members: Members,
-        passing: Passing,
+        passing: Passing | TargetedReads,
         straight: Straight,
         writes: Writes,
         streams: ChangeStreams,
@@ -75,8 +76,10 @@ class Dispatch:
         status: Status,
         counts: Counts,
         fail_command: FailCommand,
+        wire_version: int,
     ) -> None:
         self.fail_command = fail_command
+        self._wire_version = wire_version
         self._topology_version = {"processId": ObjectId(), "counter": Int64(0)}
         self._members = members
         self._passing = passing
@@ -249,6 +252,7 @@ class Dispatch:
             legacy=message.command != "hello",
             connection_id=client.number,
             version=self._topology_version,
+            wire_version=self._wire_version,
         )
         if message.op == OP_QUERY:
             return encode_op_reply(document, response_to=message.request_id)
@@ -281,7 +285,7 @@ class Dispatch:
         return await self._passing.get_more(message)
 
     async def _write(self, message: Message) -> bytes:
-        if b"txnNumber" in message.fields:
+        if b"txnNumber" in message.fields or not isinstance(self._passing, Passing):
             return self._reply(await self._writes.run(message), message)
         raw = await self._passing.command(message)
         reply = Message(raw)

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from clusters.router.errors import RouterError
 
-MAX_WIRE_VERSION: Final = 17
 """6.0."""
 MAX_WRITE_BATCH: Final = 100_000
 MAX_MESSAGE_BYTES: Final = 47_000_000
@@ -53,9 +52,9 @@ def app_name(command: Mapping[str, Any]) -> str:
 
 
 def hello(
-    command: Mapping[str, Any], *, legacy: bool, connection_id: int, version: Mapping[str, Any]
+    command: Mapping[str, Any], *, legacy: bool, connection_id: int, version: Mapping[str, Any], wire_version: int
 ) -> dict[str, Any]:
-    """The reply to hello, or to its legacy names."""
+    """The reply to hello, or to its legacy names. `wire_version`: the highest that the cluster's servers speak."""
     reply: dict[str, Any] = {
         "ismaster" if legacy else "isWritablePrimary": True,
         "msg": "isdbgrid",
@@ -65,7 +64,7 @@ def hello(
         "localTime": datetime.datetime.now(datetime.UTC),
         "logicalSessionTimeoutMinutes": 30,
         "connectionId": connection_id,
-        "maxWireVersion": MAX_WIRE_VERSION,
+        "maxWireVersion": wire_version,
         "minWireVersion": 0,
         "topologyVersion": version,
     }

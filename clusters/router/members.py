@@ -44,13 +44,16 @@ def parse_set(text: str) -> tuple[str, list[str]]:
 class Members:
     """Config servers and shards. `internal` pools speak as a fellow server, `plain` ones as a client."""
 
-    def __init__(self, monitor: Monitor, internal: Pools, plain: Pools, configdb: str) -> None:
+    def __init__(
+        self, monitor: Monitor, internal: Pools, plain: Pools, configdb: str, *, snapshot_reads: bool = True
+    ) -> None:
         self.monitor = monitor
         self.internal = internal
         self.plain = plain
         self._config_set, hosts = parse_set(configdb)
         self.configdb = configdb
         monitor.watch_set(self._config_set, hosts)
+        self._config_concern = {"level": "snapshot" if snapshot_reads else "majority"}
         self._shard_sets: dict[str, str] = {}
 
     async def shards(self) -> Mapping[str, str]:
@@ -88,8 +91,8 @@ class Members:
         return await self.shard_command(CONFIG_SHARD, "admin", document, deadline=deadline)
 
     async def config_find(self, collection: str, query: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """All documents of a collection of `config`, as one majority-committed snapshot."""
-        find = {"find": collection, "filter": query, "readConcern": {"level": "snapshot"}, "batchSize": 100_000}
+        """All documents of a collection of `config`, as one majority-committed snapshot where servers have those."""
+        find = {"find": collection, "filter": query, "readConcern": self._config_concern, "batchSize": 100_000}
         give_up = time.monotonic() + COMMAND_DEADLINE
         while True:
             try:

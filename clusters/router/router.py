@@ -7,6 +7,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
+from clusters import quirks
 from clusters.router.catalog import Catalog
 from clusters.router.change_stream import ChangeStreams, IdleLimits
 from clusters.router.collections import Collections
@@ -31,6 +32,7 @@ from clusters.router.sharding import Sharding
 from clusters.router.stats import Stats
 from clusters.router.status import Counts, Status
 from clusters.router.straight import Straight
+from clusters.router.targeted_reads import TargetedReads
 from clusters.router.writes import Writes
 from clusters.router.zones import Zones
 from clusters.wire.pool import Pools
@@ -54,6 +56,7 @@ class Settings:
     router_host: str
     seed: int = 0
     idle_limits: IdleLimits = field(default_factory=IdleLimits)
+    server_version: str = "6.0.5"
 
 
 class Router:
@@ -65,25 +68,32 @@ class Router:
         self._monitor = Monitor(seed=settings.seed)
         self._internal = Pools(internal=True, app_name=ROUTER_APP)
         self._plain = Pools(app_name=ROUTER_APP)
-        self._host = RouterHost(settings.router_host)
-        members = Members(self._monitor, self._internal, self._plain, settings.configdb)
-        catalog = Catalog(members)
+        server = quirks.of_version(settings.server_version)
+        self._host = RouterHost(settings.router_host, cluster_commands=server.cluster_commands)
+        members = Members(
+            self._monitor, self._internal, self._plain, settings.configdb, snapshot_reads=server.snapshot_reads
+        )
+        catalog = Catalog(members, server)
         self._passing = Passing(self._host, self._plain)
+        reads = self._passing if server.cluster_commands else TargetedReads(members, catalog, self._passing)
+        writes = Writes(members, catalog)
 
         async def is_sharded(namespace: str) -> bool:
             return await catalog.table(namespace) is not None
 
-        self._streams = ChangeStreams(self._monitor, self._internal, members.shards, is_sharded, settings.idle_limits)
+        self._streams = ChangeStreams(
+            self._monitor, self._internal, members.shards, is_sharded, settings.idle_limits, server
+        )
         self._straight = Straight(self._host, self._passing)
         self._dispatch = Dispatch(
             members,
-            self._passing,
+            reads,
             self._straight,
-            Writes(members, catalog),
+            writes,
             self._streams,
             Counting(members, catalog, self._host),
-            Ddl(members, catalog, self._host),
-            Sharding(members, catalog),
+            Ddl(members, catalog, self._host, server),
+            Sharding(members, catalog, server),
             Zones(members),
             Indexes(members, catalog),
             Collections(members, catalog),
@@ -97,6 +107,7 @@ class Router:
             Status(members, self._host, self._counts, self._clients, settings.listen),
             self._counts,
             FailCommand(settings.seed),
+            server.wire_version,
         )
         self._listener = Listener(settings.listen, self._clients, self._client)
         self._reaper: asyncio.Task[None] | None = None

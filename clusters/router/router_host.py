@@ -35,10 +35,15 @@ COMPUTED: Final = frozenset(
 
 
 class RouterHost:
-    """The router host at `host`. Waits until it is up and told of its cluster, at first and after each new start."""
+    """The router host at `host`. Waits until it is up and told of its cluster, at first and after each new start.
 
-    def __init__(self, host: str) -> None:
+    Without cluster commands nothing but `ask` and what rests on it is to be had of it; all else raises RouterError 115.
+    """
+
+    def __init__(self, host: str, *, cluster_commands: bool = True) -> None:
         self.host = host
+        self.cluster_commands = cluster_commands
+        """Whether there is router code in its process that is spoken to by `cluster*` commands."""
         self._pool = Pool(host, app_name=ROUTER_APP)
         self._ready = False
 
@@ -47,7 +52,7 @@ class RouterHost:
 
         None, and nothing is sent, where one has to be waited for. Raises Forbidden.
         """
-        raw = to_cluster_form(message, opened)
+        raw = self._form(message, opened)
         connection = self._pool.idle() if self._ready else None
         if connection is None or not self._primary(connection):
             return None
@@ -59,7 +64,7 @@ class RouterHost:
 
     async def pass_on(self, message: Message, opened: Container[int]) -> Message:
         """The reply to the message in its cluster form. Raises Forbidden, RouterError 6 or 203, ConnectionLost."""
-        raw = to_cluster_form(message, opened)
+        raw = self._form(message, opened)
         if message.command != "aggregate":
             return await self._request(raw)
 
@@ -87,7 +92,7 @@ class RouterHost:
     async def explain(self, database: str, command: Mapping[str, Any]) -> dict[str, Any]:
         """explain of a find or an aggregate by the in-process router. Raises Forbidden, CommandFailed."""
         message = Message(encode({**command, "$db": database}, request_id=next_request_id()))
-        raw = explain_form(message)
+        raw = self._form(message, ()) if not self.cluster_commands else explain_form(message)
         reply = await self._not_stale(raw, lambda: (database, next(iter(command["explain"].values()))))
         return self._checked(message, reply)
 
@@ -137,8 +142,18 @@ class RouterHost:
         Its clusterAggregate and its explain neither retry a stale answer (13388, 249 or 304 comes out) nor remember it:
         the same old version was sent for 10 s (measured on 6.0.5). A clusterFind, here on every shard, does both.
         """
-        if isinstance(collection, str):
+        if isinstance(collection, str) and self.cluster_commands:
             await self.run(database, {"find": collection, "projection": {"_id": 1}, "limit": 1, "singleBatch": True})
+
+    def _form(self, message: Message, opened: Container[int]) -> bytes:
+        if not self.cluster_commands:
+            raise RouterError(
+                115,
+                "CommandNotSupported",
+                f"the stand-in router does no {message.command} of this kind on servers before 6.0: it has what their "
+                "shards answer, and only what needs no merging but that of change streams and plain finds",
+            )
+        return to_cluster_form(message, opened)
 
     def _checked(self, message: Message, reply: Message) -> dict[str, Any]:
         answer = decode(reply.body)

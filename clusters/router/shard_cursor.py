@@ -39,8 +39,9 @@ class Batch:
     cluster_time: Mapping[str, Any] | None = None
 
 
-def parse_batch(host: str, command: str, body: bytes) -> Batch:
-    """The reply of an aggregate or getMore. Raises CommandFailed where the server said so."""
+def parse_batch(host: str, command: str, body: bytes, *, merged: bool = True) -> Batch:
+    """The reply of an aggregate or getMore; `merged`: of a cursor opened with needsMerge. Raises CommandFailed where
+    the server said so."""
     reply = RawBSONDocument(body)
     if reply["ok"] != 1:
         raise CommandFailed(host, command, decode(body))
@@ -53,7 +54,7 @@ def parse_batch(host: str, command: str, body: bytes) -> Batch:
         if _NEW_SHARD in raw and one.get("operationType") == "kNewShardDetected":
             new_shard = True
         else:
-            events.append(parse_event(raw))
+            events.append(parse_event(raw) if merged else plain_event(raw))
     return Batch(
         int(cursor["id"]),
         decode(cursor["postBatchResumeToken"].raw),
@@ -79,16 +80,25 @@ def parse_event(raw: bytes) -> Event:
     return Event(key(token), token, encode_document(document))
 
 
+def plain_event(raw: bytes) -> Event:
+    """An event of a stream that a shard has for a client of its own: its `_id` is the token."""
+    token = decode(RawBSONDocument(raw)["_id"].raw)
+    return Event(key(token), token, raw)
+
+
 class ShardCursor:
     """Made with `open`. Has a connection of its own: a getMore that hangs holds nobody else's."""
 
-    def __init__(self, pools: Pools, shard: str, connection: Connection, namespace: tuple[str, str]) -> None:
+    def __init__(
+        self, pools: Pools, shard: str, connection: Connection, namespace: tuple[str, str], *, merged: bool = True
+    ) -> None:
         self.shard = shard
         self.host = connection.host
         self.cursor_id = 0
         self._pools = pools
         self._connection: Connection | None = connection
         self._database, self._collection = namespace
+        self._merged = merged
         self._sent: tuple[float, int] | None = None
 
     @classmethod
@@ -100,9 +110,9 @@ class ShardCursor:
         Raises CommandFailed, ConnectionLost, or DeadlinePassed where the connection's handshake got no answer."""
         connection = await pools.to(host).acquire()
         try:
-            self = cls(pools, shard, connection, namespace)
+            self = cls(pools, shard, connection, namespace, merged=bool(command.get("needsMerge")))
             message = await connection.request(encode({**command, "$db": namespace[0]}, request_id=next_request_id()))
-            batch = parse_batch(host, "aggregate", message.body)
+            batch = parse_batch(host, "aggregate", message.body, merged=self._merged)
         except BaseException:
             pools.to(host).release(connection)
             raise
@@ -133,7 +143,7 @@ class ShardCursor:
                 # It broke while idle; the cursor may well live on.
                 self._connection = await self._pools.to(self.host).acquire()
             message = await self._connection.request(encode(command, request_id=next_request_id()))
-            batch = parse_batch(self.host, "getMore", message.body)
+            batch = parse_batch(self.host, "getMore", message.body, merged=self._merged)
         finally:
             self._sent = None
         self.cursor_id = batch.cursor_id

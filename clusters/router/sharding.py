@@ -12,10 +12,12 @@ from typing import Any, Final
 
 from bson.int64 import Int64
 
+from clusters.quirks import Quirks
 from clusters.router.catalog import MAJORITY, Catalog, Table
 from clusters.router.errors import RouterError
 from clusters.router.members import DDL_DEADLINE, Members
 from clusters.router.primaries import ABOUT_COMMAND, DatabasePrimaries, split_namespace
+from clusters.router.refusals import unknown
 from clusters.router.shown import shown
 from clusters.router.targeting import chunk_of_query
 from clusters.wire.connection import CommandFailed
@@ -29,10 +31,11 @@ _OF_SHARDING: Final = frozenset(("unique", "numInitialChunks", "presplitHashedZo
 
 
 class Sharding:
-    def __init__(self, members: Members, catalog: Catalog) -> None:
+    def __init__(self, members: Members, catalog: Catalog, server: Quirks) -> None:
         self._members = members
         self._catalog = catalog
         self._primaries = DatabasePrimaries(members, catalog)
+        self._server = server
 
     async def shard_collection(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """The database is made where there is none, as since 6.0."""
@@ -46,9 +49,15 @@ class Sharding:
         database = await self._primaries.database(name, create=True)
         fields = {one: command[one] for one in command if one in _OF_SHARDING}
         try:
-            await self._primaries.run(
-                database, {"_shardsvrCreateCollection": collection, "shardKey": key, **fields}, command
-            )
+            if self._server.ddl_on_shards:
+                await self._primaries.run(
+                    database, {"_shardsvrCreateCollection": collection, "shardKey": key, **fields}, command
+                )
+            else:
+                await self._members.config_command(
+                    {"_configsvrShardCollection": command["shardCollection"], "key": key, **fields, **MAJORITY},
+                    deadline=DDL_DEADLINE,
+                )
         finally:
             self._catalog.forget(command["shardCollection"])
         return {"collectionsharded": command["shardCollection"], "ok": 1.0}
@@ -90,6 +99,8 @@ class Sharding:
 
     async def move_range(self, command: Mapping[str, Any]) -> dict[str, Any]:
         bounds = {one: command[one] for one in ("min", "max") if command.get(one) is not None}
+        if not self._server.move_range:
+            raise unknown("moveRange")
         await self._table(command["moveRange"])
         await self._move(command["moveRange"], command.get("toShard"), bounds, command)
         return {"ok": 1.0}
@@ -121,7 +132,10 @@ class Sharding:
     async def _move(self, namespace: str, shard: Any, bounds: Mapping[str, Any], command: Mapping[str, Any]) -> None:
         if not isinstance(shard, str) or shard not in await self._members.shards():
             raise RouterError(70, "ShardNotFound", f"expected a shard of config.shards to move to, found {shard!r}")
-        move = {"_configsvrMoveRange": namespace, **bounds, "toShard": shard, **_how(command), **MAJORITY}
+        if self._server.move_range:
+            move = {"_configsvrMoveRange": namespace, **bounds, "toShard": shard, **_how(command), **MAJORITY}
+        else:
+            move = await self._move_of_chunk(namespace, shard, bounds, command)
         give_up = time.monotonic() + MOVE_PATIENCE
         try:
             while True:
@@ -134,6 +148,27 @@ class Sharding:
                     await asyncio.sleep(0.2)  # the new config primary's balancer is starting; it tells nobody when
         finally:
             self._catalog.forget(namespace)
+
+    async def _move_of_chunk(
+        self, namespace: str, shard: str, bounds: Mapping[str, Any], command: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """As a mongos before 6.0 asks for it: with the chunk as config.chunks has it."""
+        (found,) = (one for one in await self._catalog.chunks(namespace) if one["min"] == bounds["min"])
+        # An `_id` would be encoded before the command's name, and is not needed.
+        chunk = {name: value for name, value in found.items() if name != "_id"}
+        table = await self._catalog.table(namespace)
+        return {
+            "_configsvrMoveChunk": 1,
+            **chunk,
+            "ns": namespace,
+            "lastmodEpoch": table.epoch if table is not None else chunk.get("lastmodEpoch"),
+            "toShard": shard,
+            "maxChunkSizeBytes": Int64(0),
+            "secondaryThrottle": {"secondaryThrottle": bool(_how(command).get("secondaryThrottle"))},
+            "waitForDelete": bool(_how(command).get("waitForDelete")),
+            "forceJumbo": bool(_how(command).get("forceJumbo")),
+            **MAJORITY,
+        }
 
     async def _table(self, namespace: str) -> Table:
         split_namespace(namespace)

@@ -67,7 +67,7 @@ class Stream:
     def take(self, limit: int) -> list[bytes]:
         """What can be given to the client now."""
         taken = self.merge.take(limit, MAX_BATCH_BYTES)
-        if taken and self._resume_key is not None:
+        if taken and self._resume_key is not None and self.request.merged:
             # No shard can send the token's event any more. A mongos answers 280; the shards do not look, under
             # needsMerge. With stages of the user's, which run in the shards here, they may have filtered it out:
             # then its absence says nothing, and the stream goes on where a mongos might have refused.
@@ -96,6 +96,8 @@ class Stream:
 
     def _after_resume(self, events: list[Event]) -> list[Event]:
         """Without the event the client resumes from: under needsMerge a shard sends it, the router swallows it."""
+        if self._resume_key is not None and not self.request.merged:
+            return self._after_time(events)
         for index, event in enumerate(events):
             if self._resume_key is None or event.key > self._resume_key:
                 break
@@ -103,3 +105,9 @@ class Stream:
                 self._resume_key = None
                 return events[:index] + events[index + 1 :]
         return events
+
+    def _after_time(self, events: list[Event]) -> list[Event]:
+        """The same where shards began at the token's time: each sends what it had at that time, up to the token too."""
+        resume_key = self._resume_key
+        assert resume_key is not None
+        return [event for event in events if event.key > resume_key]

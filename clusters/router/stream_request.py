@@ -12,7 +12,7 @@ from typing import Any, Final
 from bson.timestamp import Timestamp
 
 from clusters.router.errors import RouterError
-from clusters.router.merge import key
+from clusters.router.merge import key, time_of
 from clusters.router.read_preference import parse
 
 COLLECTIONLESS: Final = "$cmd.aggregate"
@@ -43,9 +43,12 @@ class StreamRequest:
     aggregate_fields: Mapping[str, Any]
     comment: Any
     lsid: Mapping[str, Any] | None
+    merged: bool = True
+    """Whether shards are asked for what a router merges (needsMerge), and told to look up all the same; before 6.0
+    they cannot be told, so each is asked for a stream as its own client would, and looks up where that runs."""
 
     @classmethod
-    def of(cls, command: Mapping[str, Any]) -> StreamRequest:
+    def of(cls, command: Mapping[str, Any], *, merged: bool = True) -> StreamRequest:
         """Raises RouterError."""
         target = command["aggregate"]
         if not isinstance(target, str) and target != 1:
@@ -69,6 +72,7 @@ class StreamRequest:
             },
             comment=command.get("comment"),
             lsid=command.get("lsid"),
+            merged=merged,
         )
 
     @property
@@ -91,11 +95,24 @@ class StreamRequest:
     def shard_command(self, start: Timestamp | None) -> dict[str, Any]:
         """The aggregate for a shard; `start` replaces whatever start the client named."""
         options = dict(self.options)
+        if not self.merged and start is None:
+            start = self._start_in_time()
         if start is not None:
             options = {name: value for name, value in options.items() if name not in _STARTS}
             options["startAtOperationTime"] = start
         return {
             "aggregate": 1 if self.collection == COLLECTIONLESS else self.collection,
+            **self._as_router(options),
+            "cursor": {"batchSize": 0},
+            "writeConcern": {"w": 1},
+            "$readPreference": self.read_preference,
+            **self.aggregate_fields,
+        }
+
+    def _as_router(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        if not self.merged:
+            return {"pipeline": [{"$changeStream": options}, *self.stages]}
+        return {
             "pipeline": [
                 {"$changeStream": options},
                 # Lets the router see that a chunk went to a new shard, whatever the user's stages filter.
@@ -105,11 +122,14 @@ class StreamRequest:
             ],
             "fromMongos": True,
             "needsMerge": True,
-            "cursor": {"batchSize": 0},
-            "writeConcern": {"w": 1},
-            "$readPreference": self.read_preference,
-            **self.aggregate_fields,
         }
+
+    def _start_in_time(self) -> Timestamp | None:
+        """When the token was that the client resumes from: another shard does not take it from its own client."""
+        token = self.options.get("resumeAfter") or self.options.get("startAfter")
+        if not isinstance(token, Mapping) or not isinstance(token.get("_data"), str):
+            return None
+        return time_of(key(token))
 
     def get_more_fields(self, comment: Any) -> dict[str, Any]:
         """What each shard getMore carries; `comment` is the client getMore's own, if it has one."""

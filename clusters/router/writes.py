@@ -1,6 +1,7 @@
 """Numbered (retryable) writes and findAndModify: to the owning shard, with versions, again when it says stale.
 
-The in-process router would abort the mongod over them, so the router targets them itself. Knows no client.
+The in-process router would abort the mongod over them, so the router targets them itself; before 6.0 there is none, and
+all writes come this way. Knows no client.
 
 A stale answer makes the whole of that part be sent again under the same statement ids: what ran already is answered
 from config.transactions, which a migration carries along with the documents, and so applies once.
@@ -16,6 +17,7 @@ from clusters.router.batch import Batch, Tally, take_apart, write_concern
 from clusters.router.catalog import STALE, Catalog, Patience, Route, Table
 from clusters.router.errors import RouterError
 from clusters.router.members import NOT_PRIMARY, Members
+from clusters.router.query_ranges import shards_of_query
 from clusters.router.rewrite import failed, without
 from clusters.router.targeting import delete_shards, find_and_modify_shard, insert_shard, update_shards
 from clusters.wire.connection import ConnectionLost
@@ -208,6 +210,9 @@ def _shards(batch: Batch, index: int, table: Table) -> tuple[str, ...]:
     fields = decode(statement)
     if _unreadable(batch.kind, fields):
         return table.shards[:1]  # whose own words the client gets
+    if not batch.numbered and (fields.get("multi") or fields.get("limit") == 0):
+        simple = not (fields.get("collation") or table.collation)
+        return shards_of_query(table, fields["q"], simple=simple)
     return update_shards(table, fields) if batch.kind == "update" else delete_shards(table, fields)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 
 from clusters.errors import Refused
+from harness.commands.pages import writable
 from harness.output import as_json, say, table
 from harness.report import questions
 from harness.scenarios.overlap_parameters import OverlapParameters
@@ -78,7 +78,7 @@ def _ask(given: dict[str, Any]) -> None:
         )
     seed = build(OverlapParameters, {} if given["seed"] is None else {"seed": given["seed"]}).seed
     silent = given["json"] or given["quiet"]
-    with _writable(page):
+    with writable(page):
         found = asyncio.run(ask(given["runs"], (lambda _line: None) if silent else say, chosen, seed=seed))
         page.write_text(questions.page(found, RUNS))
     if given["json"]:
@@ -88,26 +88,6 @@ def _ask(given: dict[str, Any]) -> None:
             table(("question", "answer", ""), questions.rows(found))
         say(f"{questions.summary(found)}; finding {page}")
     raise typer.Exit(found.exit_code)
-
-
-@contextmanager
-def _writable(page: Path) -> Iterator[None]:
-    """Known to be so before minutes are spent; of a page that was not there nothing is left where none came of it.
-
-    Raises Refused.
-    """
-    new = not page.exists()
-    try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.touch()
-    except OSError as error:
-        raise Refused(f"the finding {page} cannot be written ({error.strerror}): choose another --findings") from None
-    try:
-        yield
-    except BaseException:
-        if new:
-            page.unlink(missing_ok=True)
-        raise
 
 
 def _chosen(names: list[str]) -> list[Question]:

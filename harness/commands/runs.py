@@ -15,7 +15,7 @@ from clusters import adopted
 from clusters.errors import Refused
 from clusters.uri import Uri, needed
 from harness import exits, scenarios
-from harness.commands import options, questions
+from harness.commands import options, questions, versions
 from harness.history import HistoryError
 from harness.interrupts import interruptible
 from harness.output import as_json, complain, out, say
@@ -27,6 +27,7 @@ from harness.run import Run
 from harness.scenarios.base import Scenario
 from harness.scenarios.parameters import build, named
 from harness.scenarios.retry_overlap import RetryOverlap
+from harness.scenarios.update_lookup_stall import UpdateLookupStall
 
 EXTRA_NAMES = ("runs", "json", "quiet", "config")
 
@@ -84,6 +85,8 @@ for _name, _scenario in scenarios.SCENARIOS.items():
     _extra = EXTRA
     if _scenario is RetryOverlap:
         _run_it, _extra = questions.instead(_run_it), {**EXTRA, **questions.EXTRA}
+    elif _scenario is UpdateLookupStall:
+        _run_it, _extra = versions.instead(_run_it), {**EXTRA, **versions.EXTRA}
     app.command(_name)(options.command(_scenario.model, _run_it, _scenario.question, _extra))
 
 

@@ -185,6 +185,7 @@ class Consumer:
                 # Never from the post-image: it is read later than the event happened and may be newer.
                 seq=change.get("updateDescription", {}).get("updatedFields", {}).get("seq"),
                 op=self._last_op,
+                image=change.get("fullDocument") is not None,
                 token=token_data(change["_id"]),
                 cluster_time=[cluster_time.time, cluster_time.inc] if cluster_time is not None else None,
             )

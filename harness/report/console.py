@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.checkers import health, overlap, release, share, timeouts
+from harness.lookups import NOT_ROUTED
 from harness.measures import SOUND, UNSOUND
 from harness.output import print_table
 from harness.report import copies
@@ -164,7 +165,10 @@ def _server(document: Mapping[str, Any]) -> list[str]:
     line += f", {_driver(document['driver'])}, seed {document['seed']}"
     if server["router"] == "stand-in":
         line += "; what a router does above the shards is an imitation, what happens inside the shards is the server's"
-    return [line]
+    lines = [line]
+    if server.get("lookup") == NOT_ROUTED:
+        lines.append(f"post-images: {NOT_ROUTED}")
+    return lines
 
 
 def _driver(driver: Mapping[str, Any]) -> str:

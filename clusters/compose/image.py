@@ -60,7 +60,9 @@ def build(mongod: Binary, mongos: Binary | None, *, shell: bool = True) -> str:
     busybox = _static_busybox() if shell else None
     binaries = {"mongod": mongod.path} | ({} if mongos is None else {"mongos": mongos.path})
     libraries = _libraries(binaries.values())
-    tag, contents = image_tag(mongod.version, shell=shell), _digest([*binaries.values(), *libraries], busybox)
+    tag = image_tag(mongod.version, shell=shell)
+    recipe = f"{_dockerfile(mongod, mongos, '')}{FILES}{DIRECTORIES}"
+    contents = _digest(recipe, [*binaries.values(), *libraries, *([] if busybox is None else [busybox])])
     client = engine.connect()
     try:
         former = _tagged(client, tag)
@@ -186,11 +188,10 @@ def _applets(busybox: Path) -> list[str]:
     return [one for one in done.stdout.split() if one != "busybox"]
 
 
-def _digest(files: Sequence[Path], busybox: Path | None) -> str:
-    """Of names, sizes and times of change (to read all of the files takes as long as to build the image), and of this
-    file, which says what becomes of them."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for path in [*files, *([] if busybox is None else [busybox])]:
-        stat = path.stat()
-        digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+def _digest(recipe: str, files: Sequence[Path]) -> str:
+    """Of all that goes in: the same from whatever place the files are taken."""
+    digest = hashlib.sha256(recipe.encode())
+    for path in files:
+        with path.open("rb") as content:
+            digest.update(path.name.encode() + hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()[:16]

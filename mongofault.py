@@ -11,7 +11,8 @@ from importlib.metadata import version
 
 from clusters.errors import ClusterError, MemberDied, Refused
 from clusters.kept import load as load_cluster
-from clusters.local import LocalCluster, bring_up
+from clusters.local import LocalCluster
+from clusters.providers import bring_up
 from clusters.topology import MemberSpec, SetSpec, Settings, Topology, sharded_cluster, single_replica_set
 from faults import Evidence, Fault, Site, Unproven
 from faults import by_name as fault

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from pymongo import AsyncMongoClient
@@ -73,6 +74,7 @@ class Ours(Cluster, Protocol):
 class Own(Ours, Protocol):
     """One that this process brought up: it holds the ledger that tells how to remove it, and its guardian."""
 
+    directory: Path
     ledger: Ledger
     guardian: Guardian
 

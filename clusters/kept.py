@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from clusters.cluster import ServerInfo
+from clusters.cluster import Own, ServerInfo
+from clusters.compose import container, engine
+from clusters.compose.cluster import ComposeCluster
+from clusters.compose.container import ContainerMember
 from clusters.errors import Refused
 from clusters.guard import (
     STOPPED,
@@ -21,9 +25,10 @@ from clusters.guard import (
     state,
     survey,
 )
-from clusters.local import PROXY, LocalCluster, OwnCluster, take_down, uri_of
+from clusters.local import PROXY, LocalCluster, take_down, uri_of
 from clusters.member import LocalMember, LocalProcess
-from clusters.topology import ROUTER, Topology
+from clusters.topology import ROUTER, MemberSpec, Topology
+from clusters.wire import addresses
 
 FILE = "cluster.json"
 ADOPTED = "adopted.json"
@@ -53,7 +58,9 @@ class ClusterRecord:
     directory: str
     created: float
     listens: dict[str, str] | None = None
-    """Where members and router listen themselves, where a proxy stands before them."""
+    """Where members and router listen themselves, where a proxy stands before them or they are containers."""
+    containers: dict[str, str] | None = None
+    """The ids of the containers, by member or router; None where all are processes."""
 
     @property
     def uri(self) -> str:
@@ -63,20 +70,26 @@ class ClusterRecord:
 _json = TypeAdapter(ClusterRecord)
 
 
-def save(cluster: OwnCluster, *, created: float) -> ClusterRecord:
+def save(cluster: Own, *, created: float) -> ClusterRecord:
     """Write the cluster down and let it outlive this process."""
+    containers = {one.name: one.container for one in cluster.processes if isinstance(one, ContainerMember)}
     record = ClusterRecord(
         name=cluster.name,
         topology=cluster.topology,
         hosts={name: member.host for name, member in cluster.members.items()},
         processes={
-            one.name: ProcessRecord(one.command, str(one.log), one.token, one.process) for one in cluster.processes
+            one.name: ProcessRecord(one.command, str(one.log), one.token, one.process)
+            for one in cluster.processes
+            if isinstance(one, LocalProcess)
         },
         router=cluster.router,
         server=cluster.server,
         directory=str(cluster.directory),
         created=created,
-        listens={one.name: one.listens for one in cluster.processes} if cluster.proxy is not None else None,
+        listens=(
+            {one.name: one.listens for one in cluster.processes} if containers or cluster.proxy is not None else None
+        ),
+        containers=containers or None,
     )
     path = cluster.ledger.directory / FILE
     temporary = path.with_suffix(".new")
@@ -121,36 +134,57 @@ def _as_they_are(record: ClusterRecord) -> ClusterRecord:
     return record
 
 
-def load(name: str) -> LocalCluster:
+def load(name: str) -> LocalCluster | ComposeCluster:
     """A kept cluster, to be used and broken; it is not this process's to remove. Raises Refused."""
     record = read(name)
-    specs = {spec.name: spec for spec in record.topology.members()}
+    try:
+        return _processes(record) if record.containers is None else _containers(record, record.containers)
+    except engine.EngineFailed as error:
+        raise Refused(f"cluster {name!r} is made of containers, and no engine can be asked: {error}") from None
+
+
+def _containers(record: ClusterRecord, containers: Mapping[str, str]) -> ComposeCluster:
     listens = record.listens or {}
-    members = [
-        LocalMember(
-            specs[one],
-            record.hosts[one],
-            record.processes[one].command,
-            Path(record.processes[one].log),
-            record.processes[one].token,
-            process=record.processes[one].process,
-            listens=listens.get(one),
-        )
-        for one in specs
-    ]
+    reached = {host: listens[one] for one, host in record.hosts.items()}
+    addresses.publish(reached)
+
+    def member(spec: MemberSpec, host: str) -> ContainerMember:
+        return ContainerMember(spec, host, containers[spec.name], listens=listens[spec.name])
+
+    router: LocalMember | ContainerMember | None = None
+    if record.router is not None:
+        stands_in = ROUTER.name in record.processes
+        router = _process(record, ROUTER, record.router) if stands_in else member(ROUTER, record.router)
+    return ComposeCluster(
+        name=record.name,
+        topology=record.topology,
+        members={spec.name: member(spec, record.hosts[spec.name]) for spec in record.topology.members()},
+        router_process=router,
+        server=record.server,
+        directory=Path(record.directory),
+    )
+
+
+def _process(record: ClusterRecord, spec: MemberSpec, host: str) -> LocalMember:
+    saved = record.processes[spec.name]
+    return LocalMember(
+        spec,
+        host,
+        saved.command,
+        Path(saved.log),
+        saved.token,
+        process=saved.process,
+        listens=(record.listens or {}).get(spec.name),
+    )
+
+
+def _processes(record: ClusterRecord) -> LocalCluster:
+    listens = record.listens or {}
+    members = [_process(record, spec, record.hosts[spec.name]) for spec in record.topology.members()]
     router = None
-    if "router" in record.processes:
-        saved = record.processes["router"]
+    if ROUTER.name in record.processes:
         assert record.router is not None
-        router = LocalMember(
-            ROUTER,
-            record.router,
-            saved.command,
-            Path(saved.log),
-            saved.token,
-            process=saved.process,
-            listens=listens.get("router"),
-        )
+        router = _process(record, ROUTER, record.router)
     proxy = None
     if PROXY in record.processes:
         saved = record.processes[PROXY]
@@ -168,8 +202,8 @@ def load(name: str) -> LocalCluster:
 
 
 def running(record: ClusterRecord) -> dict[str, str]:
-    """Each process by name: `running`, `frozen` or `gone`, as the kernel says."""
-    words = {}
+    """Each process or container by name: `running`, `frozen` or `gone`; `unknown` where no engine can be asked."""
+    words = {name: container.condition(one) for name, one in (record.containers or {}).items()}
     for name, one in record.processes.items():
         letter = state(one.process) if one.process is not None else None
         words[name] = "gone" if letter is None else "frozen" if letter in STOPPED else "running"
@@ -202,7 +236,7 @@ def hold(name: str, *, damaged: bool = False) -> Ledger:
 
 
 async def down(name: str) -> None:
-    """Remove a kept cluster: processes, data, its record. Raises Refused, ClusterError."""
+    """Remove a kept cluster: processes or containers, data, its record. Raises Refused, ClusterError."""
     if is_adopted(name):
         raise Refused(
             f"cluster {name!r} was adopted and is not ours to remove: mongofault release {name} lets go of it"

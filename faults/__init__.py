@@ -12,6 +12,7 @@ from faults.half_open import HalfOpen
 from faults.hang_after_command import HangAfterCommand
 from faults.hang_in_yield import HangInYield
 from faults.hide_member import HideMember
+from faults.isolate import Isolate
 from faults.isolate_primary import IsolatePrimary
 from faults.kill import Kill
 from faults.latency import Latency
@@ -44,6 +45,7 @@ __all__ = [
     "HangAfterCommand",
     "HangInYield",
     "HideMember",
+    "Isolate",
     "IsolatePrimary",
     "Kill",
     "Latency",

@@ -65,7 +65,7 @@ class CpuLimit:
         self._place: Place | None = None
 
     async def available(self) -> str | None:
-        if reason := process.obstacle(self.target):
+        if reason := process.obstacle(self.target) or process.contained(self.target):
             return reason
         try:
             self._found()
@@ -129,7 +129,7 @@ class CpuLimit:
         return RemoveCgroup(str(self._group().path), str(self._found().present))
 
     def _pid(self) -> int:
-        server = process.local(self.target)
+        server = process.server(self.target)
         assert server.process is not None
         return server.process.pid
 

@@ -32,7 +32,7 @@ class Kill:
     name: ClassVar[str] = "kill"
     options: ClassVar[type[Options]] = KillOptions
     spares_health: ClassVar[bool] = False
-    needs: ClassVar[str] = "a member that is a process of this machine"
+    needs: ClassVar[str] = "a member that is a process or a container of this machine"
     proven_by: ClassVar[str] = "no process, as the kernel says, and nobody listens at its port"
     healed_by: ClassVar[str] = "started again, and it says hello; with restart=no nothing"
     aim: ClassVar[str] = "any"
@@ -49,7 +49,7 @@ class Kill:
         return [process.start_again(self.target)] if self._restart else []
 
     async def inject(self) -> None:
-        server = process.local(self.target)
+        server = process.server(self.target)
         self._before = server.process
         await server.kill()
 

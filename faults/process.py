@@ -1,5 +1,7 @@
 """A member's process as what a fault strikes: whether it can be, how its end is undone, what the kernel says of it.
 
+It is one of this machine, by itself or the first of a container; the engine does to a container's what is done to it.
+
 Which signal has which effect, the faults know.
 """
 
@@ -10,8 +12,9 @@ import signal
 import time
 from collections.abc import Callable
 
+from clusters.compose.container import ContainerMember
 from clusters.errors import ClusterError
-from clusters.guard import Process, SignalProcess, StartProcess, Undo
+from clusters.guard import ContinueContainer, Process, SignalProcess, StartContainer, StartProcess, Undo
 from clusters.member import LocalMember, Member
 from clusters.ports import free
 from faults.base import Evidence, HealFailed, Unproven
@@ -25,17 +28,26 @@ START_DEADLINE = 60.0
 
 def obstacle(target: Member) -> str | None:
     """Why its process cannot be struck, or None."""
-    if not isinstance(target, LocalMember):
+    if not isinstance(target, LocalMember | ContainerMember):
         return f"{target.name} is not a process of this machine"
-    if target.process is None or not target.running():
+    if not target.running():
         return f"{target.name} is not running"
+    if target.process is None:
+        return f"{target.name} is in a container whose processes cannot be seen from here: nothing could be proven"
     if target.frozen():
         return f"{target.name} is frozen already, and not by this run"
     return None
 
 
-def local(target: Member) -> LocalMember:
-    assert isinstance(target, LocalMember)
+def contained(target: Member) -> str | None:
+    """Why what this fault does to a process is not done to a container, or None where it is none."""
+    if isinstance(target, ContainerMember):
+        return f"{target.name} is a container: this fault is for processes alone"
+    return None
+
+
+def server(target: Member) -> LocalMember | ContainerMember:
+    assert isinstance(target, LocalMember | ContainerMember)
     return target
 
 
@@ -51,46 +63,50 @@ async def comes(condition: Callable[[], bool], deadline: float) -> bool:
 
 def go_on(target: Member) -> Undo:
     """It is not stopped."""
-    server = local(target)
-    assert server.process is not None
-    return SignalProcess(server.process, int(signal.SIGCONT))
+    if isinstance(target, ContainerMember):
+        return ContinueContainer(target.container)
+    struck = server(target)
+    assert struck.process is not None
+    return SignalProcess(struck.process, int(signal.SIGCONT))
 
 
 async def thawed(target: Member) -> None:
     """Let it go on, and see that it does. Raises HealFailed."""
-    target.thaw()
+    await asyncio.to_thread(target.thaw)
     if not await comes(lambda: not target.frozen(), HEAL_DEADLINE):
-        raise HealFailed(f"{target.name} is still stopped {HEAL_DEADLINE:g} s after SIGCONT")
+        raise HealFailed(f"{target.name} is still stopped {HEAL_DEADLINE:g} s after it was told to go on")
 
 
 def start_again(target: Member) -> Undo:
     """It runs, in a new life."""
-    server = local(target)
-    assert server.process is not None
-    return StartProcess(server.command, str(server.log), server.token, server.process)
+    if isinstance(target, ContainerMember):
+        return StartContainer(target.container, target.life())
+    assert isinstance(target, LocalMember)
+    assert target.process is not None
+    return StartProcess(target.command, str(target.log), target.token, target.process)
 
 
 async def started(target: Member, ended: Process | None) -> None:
     """It runs and answers, in another life than `ended`, which may be about to end yet. Raises HealFailed."""
-    server = local(target)
+    struck = server(target)
     try:
-        if ended is not None and server.process == ended:
-            await server.kill()
-        if not server.running():
-            await server.start(deadline=START_DEADLINE)
+        if ended is not None and struck.process == ended:
+            await struck.kill()
+        if not struck.running():
+            await struck.start(deadline=START_DEADLINE)
     except ClusterError as error:
-        raise HealFailed(f"{server.name} cannot be started again: {error}") from error
+        raise HealFailed(f"{struck.name} cannot be started again: {error}") from error
 
 
 def gone(target: Member) -> Evidence:
     """That its process has ended and nobody listens in its place. Raises Unproven."""
-    server = local(target)
-    port = int(server.listens.rpartition(":")[2])
-    if server.running():
-        raise Unproven(f"{server.name} runs: {server.process} has not ended")
+    struck = server(target)
+    port = int(struck.listens.rpartition(":")[2])
+    if struck.running():
+        raise Unproven(f"{struck.name} runs: {struck.process} has not ended")
     if not free(port):
-        raise Unproven(f"{server.name} has ended, but somebody listens at {server.listens}")
+        raise Unproven(f"{struck.name} has ended, but somebody listens at {struck.listens}")
     return Evidence(
-        f"{server.process} of {server.name} is gone and nobody listens at {server.listens}",
-        {"host": server.host, "pid": server.process.pid if server.process else None, "exit_code": server.exit_code()},
+        f"{struck.process} of {struck.name} is gone and nobody listens at {struck.listens}",
+        {"host": struck.host, "pid": struck.process.pid if struck.process else None, "exit_code": struck.exit_code()},
     )

@@ -39,7 +39,7 @@ class Restart:
     name: ClassVar[str] = "restart"
     options: ClassVar[type[Options]] = RestartOptions
     spares_health: ClassVar[bool] = False
-    needs: ClassVar[str] = "a member that is a process of this machine"
+    needs: ClassVar[str] = "a member that is a process or a container of this machine"
     proven_by: ClassVar[str] = "another process, as the kernel says, whose own uptime began after the act"
     healed_by: ClassVar[str] = "it runs and says hello; it did so already when the fault was proven"
     aim: ClassVar[str] = "any"
@@ -59,7 +59,7 @@ class Restart:
         return [process.start_again(self.target)]
 
     async def inject(self) -> None:
-        server = process.local(self.target)
+        server = process.server(self.target)
         self._before, self._began = server.process, time.monotonic()
         if self._signal == "KILL":
             await server.kill()
@@ -86,7 +86,7 @@ class Restart:
         )
 
     async def active(self) -> bool:
-        now = process.local(self.target).process
+        now = process.server(self.target).process
         return now == self._new != self._before and self.target.running()
 
     async def heal(self) -> None:

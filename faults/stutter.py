@@ -55,7 +55,7 @@ class Stutter:
         self._stopped_at = 0.0
 
     async def available(self) -> str | None:
-        return process.obstacle(self.target)
+        return process.obstacle(self.target) or process.contained(self.target)
 
     def undo(self) -> Sequence[Undo]:
         return [process.go_on(self.target)]

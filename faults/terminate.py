@@ -26,7 +26,7 @@ class Terminate:
     name: ClassVar[str] = "terminate"
     options: ClassVar[type[Options]] = Options
     spares_health: ClassVar[bool] = False
-    needs: ClassVar[str] = "a member that is a process of this machine"
+    needs: ClassVar[str] = "a member that is a process or a container of this machine"
     proven_by: ClassVar[str] = "no process, as the kernel says, and an orderly end as the last line of its log"
     healed_by: ClassVar[str] = "started again, and it says hello"
     aim: ClassVar[str] = "any"
@@ -43,13 +43,13 @@ class Terminate:
         return [process.start_again(self.target)]
 
     async def inject(self) -> None:
-        server = process.local(self.target)
+        server = process.server(self.target)
         self._before, self._since = server.process, time.time()
         await server.stop(deadline=SHUTDOWN_DEADLINE)
 
     async def proof(self) -> Evidence:
         evidence = process.gone(self.target)
-        said = process.local(self.target).log_lines(self._since)
+        said = process.server(self.target).log_lines(self._since)
         # The router ends without a word; of a mongod whose end was not in order this line is missing.
         if self.target.spec.role.is_mongod and not (said and "shutting down" in said[-1].lower()):
             raise Unproven(f"{self.target.name} has ended, but its log does not say that it shut down")

@@ -10,12 +10,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
-from clusters import adopted, kept, local, ownership
-from clusters.attached import AttachedCluster
-from clusters.cluster import ServerInfo, entrances
+from clusters import adopted, kept, local, ownership, providers
+from clusters.cluster import Ours, ServerInfo, entrances
 from clusters.errors import Refused
 from clusters.guard import Guardian, Ledger
-from clusters.local import LocalCluster
+from clusters.providers import Provider
 from clusters.topology import Topology
 from clusters.uri import Uri
 from clusters.wire import access
@@ -26,17 +25,24 @@ from harness.scenarios.base import Scenario
 class Ground:
     """What a run stands on: a cluster, and the ledger that its faults are written down in."""
 
-    cluster: LocalCluster | AttachedCluster
+    cluster: Ours
     ledger: Ledger
     guardian: Guardian
 
 
 @asynccontextmanager
 async def own_ground(
-    topology: Topology, name: str, *, seed: int, proxied: bool, down: Callable[[], None]
+    topology: Topology,
+    name: str,
+    *,
+    seed: int,
+    proxied: bool,
+    provider: Provider,
+    image: str | None,
+    down: Callable[[], None],
 ) -> AsyncIterator[Ground]:
-    """A cluster brought up for this run; `down` is called before it is taken down."""
-    own = await local.bring_up(topology, name, seed=seed, proxied=proxied)
+    """A cluster brought up for this run (see `providers.bring_up`); `down` is called before it is taken down."""
+    own = await providers.bring_up(topology, name, seed=seed, proxied=proxied, provider=provider, image=image)
     try:
         yield Ground(own, own.ledger, own.guardian)
     finally:
@@ -52,7 +58,7 @@ def kept_ground(
     Raises Refused: in use, not ours, or the scenario says why it does not suit.
     """
 
-    def suits(cluster: LocalCluster | AttachedCluster) -> None:
+    def suits(cluster: Ours) -> None:
         unsuited = scenario.suits(cluster)
         if unsuited is not None:
             raise Refused(f"{scenario.name} on {cluster.name}: {unsuited}")
@@ -63,7 +69,7 @@ def kept_ground(
 
 @asynccontextmanager
 async def held_ground(
-    which: str | Uri, name: str, suits: Callable[[LocalCluster | AttachedCluster], None] = lambda _cluster: None
+    which: str | Uri, name: str, suits: Callable[[Ours], None] = lambda _cluster: None
 ) -> AsyncIterator[Ground]:
     """A cluster of ours, held under `name`; `suits` is called once it is known to be ours, and may refuse it.
 
@@ -79,7 +85,7 @@ async def held_ground(
 
 
 @asynccontextmanager
-async def ours(which: str | Uri) -> AsyncIterator[tuple[LocalCluster | AttachedCluster, Ledger]]:
+async def ours(which: str | Uri) -> AsyncIterator[tuple[Ours, Ledger]]:
     """A kept or adopted cluster, by name or URI, and its ledger, held: the way of everything that breaks or writes.
 
     It bears the marker that its ledger says, or this raises Refused; until that is known nothing has been sent to it
@@ -101,7 +107,7 @@ async def ours(which: str | Uri) -> AsyncIterator[tuple[LocalCluster | AttachedC
         held.release()
 
 
-def processes(cluster: LocalCluster | AttachedCluster) -> dict[str, list[int]]:
+def processes(cluster: Ours) -> dict[str, list[int]]:
     """The ids of all that runs on this machine for the run, by what it is."""
     router = cluster.router_process
     groups = {

@@ -14,7 +14,8 @@ from typing import Final
 
 import faults
 from clusters.errors import Refused
-from clusters.member import LocalMember, Member
+from clusters.member import Member
+from faults import process
 from faults.base import Evidence, HealFailed, Injection, Site, Unproven
 from faults.options import parse as parse_options
 from harness import releases
@@ -83,8 +84,8 @@ class Holding:
         # Of a scenario of its own: the choice of the target, where it is one of chance, is not used up.
         target = await type(self._scenario)(self._parameters).target(ground.cluster)
         await aim(ground, target, self._parameters.fault, self._parameters.fault_option, namespace)
-        if self._parameters.release == "kill-member" and not isinstance(target, LocalMember):
-            raise Refused(f"--release kill-member: {target.name} is not a process of this machine")
+        if self._parameters.release == "kill-member" and (reason := process.obstacle(target)):
+            raise Refused(f"--release kill-member: {reason}")
 
     def _hold(self, ground: Ground, target: Member | None, traffic: Traffic) -> releases.Hold | None:
         """What the release needs to know; None where it is the healing alone."""

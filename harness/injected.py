@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
 
-from clusters.local import OwnCluster
+from clusters.cluster import Own
 from clusters.uri import Uri
 from faults.base import Evidence, Injection
 from faults.nodespec import resolve
@@ -42,7 +42,7 @@ async def aimed(
 
 @asynccontextmanager
 async def injected(
-    where: OwnCluster | Ground,
+    where: Own | Ground,
     fault: str,
     on: str,
     *,
@@ -55,7 +55,7 @@ async def injected(
     `where` a cluster that was brought up here, or what `hold` gives. Gives the proofs, one for each node. Raises
     Refused where nothing was broken, Unproven, and HealFailed at the end of the block.
     """
-    ground = Ground(where, where.ledger, where.guardian) if isinstance(where, OwnCluster) else where
+    ground = where if isinstance(where, Ground) else Ground(where, where.ledger, where.guardian)
     injections = await aimed(ground, fault, on, options, namespace, seed)
     try:
         yield await _all([one.inject() for one in injections])

@@ -13,9 +13,10 @@ from typing import Any, Final
 from clusters import admin
 from clusters.cluster import Cluster, of_set, primary_of
 from clusters.errors import ClusterError
-from clusters.guard import Ledger, Reconfigure, StartProcess
-from clusters.member import LocalMember, Member
+from clusters.guard import Ledger, Reconfigure
+from clusters.member import Member
 from clusters.wire.connection import CommandFailed, Connection
+from faults import process
 from harness import stage
 from harness.drivers.streams import Streams
 from harness.history import Recorder
@@ -51,11 +52,9 @@ async def kill_member(hold: Hold) -> None:
     await _tag_back(hold)
     before = delivered(hold.streams)
     target = hold.target
-    assert isinstance(target, LocalMember)
     if hold.ledger.on is not None:
         # A kept cluster is to have its member back also if this process does not live to start it.
-        undo = StartProcess(target.command, str(target.log), target.token)
-        hold.ledger.open(undo, "fault", f"{target.name} killed")
+        hold.ledger.open(process.start_again(target), "fault", f"{target.name} killed")
     await target.kill()
     hold.recorder.record("release", SOURCE, what="member killed", member=hold.target.name)
     await _moving(hold, before)

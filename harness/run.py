@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from pymongo.errors import PyMongoError
 
-from clusters import local
+from clusters import providers
 from clusters.cluster import ServerInfo
 from clusters.errors import ClusterError, Refused
 from clusters.guard import LedgerError
@@ -162,23 +162,27 @@ class _Course:
         if self._parameters.cluster is not None:
             return kept_ground(self._uri or self._parameters.cluster, name, self._scenario, self._started)
         topology = self._scenario.topology().of_version(self._parameters.server_version)
-        self._started(topology, local.server_info(topology))
+        proxied = self._scenario.proxied()
+        settled = providers.settle(topology, self._parameters.provider, self._parameters.image, proxied=proxied)
+        self._started(topology, settled.server, provider=settled.provider, image=settled.image)
         self._phase("bring-up")
         return own_ground(
             topology,
             name,
             seed=self._parameters.seed,
-            proxied=self._scenario.proxied(),
+            proxied=proxied,
+            provider=settled.provider,
+            image=settled.image,
             down=partial(self._view.phase, "take-down"),
         )
 
-    def _started(self, topology: Topology, server: ServerInfo) -> None:
+    def _started(self, topology: Topology, server: ServerInfo, **settled: str | None) -> None:
         self._recorder.record(
             "run.started",
             SOURCE,
             scenario=self._scenario.name,
             parameters=self._parameters.model_dump()
-            | {"shards": len(topology.shards), "members": len(topology.shards[0].members)},
+            | {"shards": len(topology.shards), "members": len(topology.shards[0].members), **settled},
             seed=self._parameters.seed,
             driver=driver_versions(self._parameters.driver),
             server=dataclasses.asdict(server),

@@ -28,8 +28,6 @@ class ComposeCluster:
     router_process: LocalMember | ContainerMember | None
     server: ServerInfo
     directory: Path
-    addresses: Mapping[str, str]
-    """Where each member is published on this machine, by the name that its set knows it by."""
 
     router: str | None = field(init=False)
     uri: str = field(init=False)

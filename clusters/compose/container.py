@@ -155,6 +155,19 @@ class ContainerMember:
         return dict(found["State"]) if found else {}
 
 
+def condition(container: str) -> str:
+    """`running`, `frozen` or `gone`, `unknown` where no engine can be asked."""
+    try:
+        found = engine.inspect(container)
+    except engine.EngineFailed:
+        return "unknown"
+    if found is None or not found["State"]["Running"]:
+        return "gone"
+    process = process_of(container, int(found["State"]["Pid"]))
+    stopped = process is not None and state(process) in STOPPED
+    return "frozen" if stopped or found["State"]["Paused"] else "running"
+
+
 def process_of(container: str, pid: int) -> Process | None:
     """What the engine says is a container's first process, where it is one of this machine: in its control group."""
     try:

@@ -42,16 +42,20 @@ def local_image() -> str | None:
     return next((one for one in ([named] if named else [*_built(), OFFICIAL]) if engine.image(one)), None)
 
 
-def of(name: str | None) -> Contents:
-    """Of the image of that name, or of the one to be used, which is pulled where it is not there. Raises Refused."""
+def of(name: str | None, version: str | None = None) -> Contents:
+    """Of the image of that name, or of the one to be used, which is pulled where it is not there; of that server
+    version where one is asked for. Raises Refused."""
     engine.require()
     try:
-        chosen = name or local_image() or os.environ.get(VARIABLE) or OFFICIAL
+        chosen = name or (version and image.image_tag(version)) or local_image() or os.environ.get(VARIABLE) or OFFICIAL
         if engine.image(chosen) is None:
             _pull(chosen)
-        return _contents(chosen)
+        found = _contents(chosen)
     except engine.EngineFailed as error:
         raise Refused(str(error)) from None
+    if version is not None and found.version != version:
+        raise Refused(f"image {chosen} has mongod {found.version}, and {version} is asked for: name another by --image")
+    return found
 
 
 def _built() -> list[str]:

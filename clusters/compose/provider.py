@@ -63,7 +63,7 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0, image: str |
     `image`: see `contents.of`; one without a mongos gets the stand-in router, as a process of this machine.
     Raises Refused where nothing was started, ClusterError where the bring-up failed and everything was removed again.
     """
-    inside = await asyncio.to_thread(contents.of, image)
+    inside = await asyncio.to_thread(contents.of, image, topology.settings.server_version)
     await asyncio.to_thread(command.command)
     topology = _for_image(topology, inside)
     _check(topology, name)
@@ -89,9 +89,9 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0, image: str |
     raise AssertionError("unreachable: the last try returns or raises")
 
 
-def server_info(topology: Topology, image: str | None) -> ServerInfo:
-    """What server a cluster of this topology will be. Raises Refused."""
-    return _info(topology, contents.of(image))
+def server_info(topology: Topology, inside: Contents) -> ServerInfo:
+    """What server a cluster of this topology will be."""
+    return info_of(topology, inside.version, inside.git_version, has_mongos=inside.has_mongos)
 
 
 def free_prefix() -> str:
@@ -148,10 +148,6 @@ def _check(topology: Topology, name: str) -> None:
         )
 
 
-def _info(topology: Topology, inside: Contents) -> ServerInfo:
-    return info_of(topology, inside.version, inside.git_version, has_mongos=inside.has_mongos)
-
-
 class _Attempt:
     """One try to bring a cluster up, on one choice of ports (by member, and router) and of a network."""
 
@@ -189,9 +185,8 @@ class _Attempt:
             topology=self.topology,
             members=members,
             router_process=self._router(directory, containers, ledger) if self.topology.sharded else None,
-            server=_info(self.topology, self.inside),
+            server=server_info(self.topology, self.inside),
             directory=directory,
-            addresses=self.addresses,
             ledger=ledger,
             guardian=guardian,
         )

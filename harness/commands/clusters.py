@@ -9,12 +9,13 @@ import re
 import shutil
 import time
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, get_args
 
 import typer
 
-from clusters import adopted, kept, local, topology
+from clusters import adopted, kept, providers, topology
 from clusters.errors import Refused
+from clusters.providers import Provider
 from clusters.topology import MemberSpec, Settings, Topology
 from harness.commands import attached
 from harness.interrupts import interruptible
@@ -45,6 +46,14 @@ def up(
     server_version: str = typer.Option(
         None, metavar="VERSION", help="A version of 'mongofault binaries'; else the servers there are."
     ),
+    provider: str = typer.Option(
+        "local",
+        metavar="|".join(get_args(Provider)),
+        help="Processes of this machine; containers by Compose; or 'auto', containers where they can be had.",
+    ),
+    image: str = typer.Option(
+        None, help="Image of the containers; else MONGO_IMAGE, that of 'mongofault image build', or mongo:8.0."
+    ),
     proxied: bool = typer.Option(
         False, "--proxied", help="A proxy before every member and the router, for faults in the network."
     ),
@@ -56,6 +65,8 @@ def up(
         raise Refused("--replica-set is one set without shards: leave --shards and --config-members out")
     if balancer not in ("on", "off"):
         raise Refused(f"--balancer {balancer}: expected on or off")
+    if provider not in get_args(Provider):
+        raise Refused(f"--provider {provider}: expected {', '.join(get_args(Provider))}")
     settings = Settings(
         heartbeat_ms=heartbeat_ms,
         election_timeout_ms=election_timeout_ms,
@@ -91,7 +102,8 @@ def up(
         if wanted_priority and not spec.votes:
             raise Refused(f"--priority {one}: a member without a vote has priority 0")
         wanted = wanted.with_member(member, priority=wanted_priority)
-    record = _run(_up(wanted, name or kept.default_name(), seed, proxied))
+    more = {"seed": seed, "proxied": proxied, "provider": provider, "image": image}
+    record = _run(_up(wanted, name or kept.default_name(), more))
     if json:
         as_json(_status(record))
         return
@@ -100,16 +112,16 @@ def up(
     say(f"end it with: mongofault down{'' if record.name == kept.default_name() else ' ' + record.name}")
 
 
-async def _up(wanted: Topology, name: str, seed: int, proxied: bool) -> kept.ClusterRecord:
+async def _up(wanted: Topology, name: str, more: dict[str, Any]) -> kept.ClusterRecord:
     started = time.time()
-    return kept.save(await local.bring_up(wanted, name, seed=seed, proxied=proxied), created=started)
+    return kept.save(await providers.bring_up(wanted, name, **more), created=started)
 
 
 def down(
     names: list[str] = typer.Argument(None, metavar="NAME", help="Clusters to remove."),
     every: bool = typer.Option(False, "--all", help="All kept clusters."),
 ) -> None:
-    """Remove a cluster: its processes, its data, its record."""
+    """Remove a cluster: its processes or containers, its data, its record."""
     ours = [name for name in kept.names() if not kept.is_adopted(name)]
     doomed = ours if every else names or [kept.default_name()]
     if not doomed:
@@ -204,6 +216,7 @@ def _status(record: kept.ClusterRecord) -> dict[str, object]:
         "server": dataclasses.asdict(record.server),
         "router": record.router,
         "created": record.created,
+        "provider": "local" if record.containers is None else "compose",
         "members": [
             {
                 "name": spec.name,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from clusters.errors import Refused
+from clusters.providers import Provider
 from clusters.releases.catalogue import released
 from clusters.topology import MAX_VOTERS
 from harness.drivers.clients import Driver, check_driver, parse_driver_options
@@ -54,6 +55,14 @@ class Parameters(BaseModel):
     )
     server_version: Annotated[str, AfterValidator(_with_drivers)] | None = Field(
         None, description="A version of 'mongofault binaries' for the run's own cluster; else the servers there are."
+    )
+    provider: Provider = Field(
+        "local",
+        description="Who brings the run's own cluster up: processes of this machine, containers by Compose, or "
+        "containers where they can be had.",
+    )
+    image: str | None = Field(
+        None, description="Image of the containers; else MONGO_IMAGE, that of 'mongofault image build', or mongo:8.0."
     )
     driver: Annotated[Driver, AfterValidator(check_driver)] = Field(
         "pymongo", description="Driver of all clients of the load."
@@ -102,7 +111,7 @@ class FaultParameters(StreamParameters):
     hold: Seconds = Field(12.0, gt=0, le=7200, description="How long the fault is held.")
 
 
-OWN_SHAPE = ("shards", "members", "server_version")
+OWN_SHAPE = ("shards", "members", "server_version", "provider", "image")
 
 
 def named(model: type[Parameters], given: Mapping[str, Any], where: str) -> dict[str, Any]:

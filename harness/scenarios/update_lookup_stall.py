@@ -40,7 +40,7 @@ MEMBERS_NEEDED = 3
 TOO_SMALL = "at least 3 are needed, or a member that stalls takes the majority with it and no write is acknowledged"
 
 HANGS = (
-    *("freeze", "pause-replication", "hang-after-command", "swallow", "blackhole", "half-open", "partition"),
+    *("freeze", "pause-replication", "hang-after-command", "swallow", "blackhole", "half-open", "partition", "isolate"),
     *("kill", "terminate", "remove-member", "hide-member"),
 )
 """Faults under which a lookup waits: for its answer, or for a member with the tag, of which there is none."""

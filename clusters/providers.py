@@ -1,0 +1,67 @@
+"""Who brings a cluster up: processes of this machine, or containers by Compose. What comes of it is used in one way."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Literal
+
+from clusters import local
+from clusters.cluster import Own, ServerInfo
+from clusters.compose import command, contents, engine
+from clusters.compose import provider as compose
+from clusters.errors import Refused
+from clusters.topology import Topology
+
+Provider = Literal["local", "compose", "auto"]
+
+
+async def bring_up(
+    topology: Topology,
+    name: str,
+    *,
+    seed: int = 0,
+    proxied: bool = False,
+    provider: Provider = "local",
+    image: str | None = None,
+) -> Own:
+    """A cluster, Ready; it goes when this process goes, unless `keep` is called.
+
+    `provider`: `local` processes, containers by `compose`, or `auto`: containers where an engine, a Compose command and
+    an image are there. `image` of the containers, else see `contents.local_image`. `proxied`: a proxy stands before
+    every node, which containers cannot have. Raises Refused where nothing was started, ClusterError.
+    """
+    settled = await asyncio.to_thread(settle, topology, provider, image, proxied=proxied)
+    if settled.provider == "compose":
+        return await compose.bring_up(topology, name, seed=seed, image=settled.image)
+    return await local.bring_up(topology, name, seed=seed, proxied=proxied)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Who brings it up, of what image, and what server it will be."""
+
+    provider: Literal["local", "compose"]
+    image: str | None
+    server: ServerInfo
+
+
+def settle(topology: Topology, provider: Provider, image: str | None, *, proxied: bool) -> Settled:
+    """What a cluster will be. Raises Refused where it cannot be, or not so."""
+    if provider == "local" and image is not None:
+        raise Refused(f"--image {image}: processes of this machine are of no image; expected --provider compose")
+    if provider == "compose" and proxied:
+        raise Refused("a proxy before every node is not to be had with --provider compose; expected --provider local")
+    if provider == "compose" or (provider == "auto" and not proxied and _possible(image)):
+        inside = contents.of(image, topology.settings.server_version)
+        return Settled("compose", inside.image, compose.server_info(topology, inside))
+    return Settled("local", None, local.server_info(topology))
+
+
+def _possible(image: str | None) -> bool:
+    try:
+        engine.require()
+        command.command()
+        return (engine.image(image) is not None) if image is not None else contents.local_image() is not None
+    except (Refused, engine.EngineFailed):
+        return False

@@ -11,6 +11,7 @@ import pytest
 
 from clusters.errors import Refused
 from harness import exits
+from harness.lookups import lookup_path
 from harness.nightly.cells import Cell
 from harness.nightly.comparison import changes
 from harness.nightly.results import LastNight, Night, Row, not_run, read_last, row
@@ -19,8 +20,8 @@ from harness.report import junit
 from harness.report import nightly as report
 
 OUT = Path("/out")
-LAST_NIGHT = "2026-01-01T02:17:00+0000"
-TONIGHT = "2026-01-02T02:17:00+0000"
+LAST_NIGHT = "2026-01-01T02:17:00+00:00"
+TONIGHT = "2026-01-02T02:17:00+00:00"
 
 
 def cell(fault: str = "freeze", version: str = "6.0.5", scenario: str = "update-lookup-stall") -> Cell:
@@ -33,7 +34,8 @@ def ran(code: int | None = 0, result: dict[str, Any] | None = None, **more: Any)
 
 
 def came_to(outcome: str, verdict: str = "as expected", version: str = "6.0.5", **more: Any) -> dict[str, Any]:
-    server = {"version": version, "git_version": "c9a99c1203", "router": "stand-in"}
+    lookup = lookup_path(version, "stand-in")
+    server = {"version": version, "git_version": "c9a99c1203", "router": "stand-in", "lookup": lookup}
     plain = {"counts": {outcome: 2}, "expected": ["stalled"], "reasons": []}
     return {"outcome": outcome, "verdict": verdict, "server": server, **plain, **more}
 

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +53,7 @@ class Asked:
 async def through(asked: Asked, told: Told) -> Night:
     """All cells; `told` a line for each. Raises Refused where nothing was started, CancelledError when all is healed
     and what is known is written."""
-    began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    began = datetime.now().astimezone().isoformat(timespec="seconds")
     directory = asked.out / CELLS / time.strftime("%Y%m%dT%H%M%S")
     try:
         directory.mkdir(parents=True)

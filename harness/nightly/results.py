@@ -24,10 +24,6 @@ from harness.verdict import NONE_JUDGED, Word
 SCHEMA: Final = 1
 UNKNOWN: Final = "unknown"
 NOT_RUN: Final = "not run"
-ROUTED_SINCE: Final = 6
-"""The first version whose shards look post-images up through a router's code (measured: 5.0 has no such symbol)."""
-LOOKUPS: Final = "update-lookup-stall"
-NO_ROUTED_LOOKUP: Final = "no shard-side routed lookup; its mongos not tested"
 VERDICTS: Final = {exits.AS_EXPECTED: "as expected", exits.NOT_AS_EXPECTED: "not as expected", exits.UNKNOWN: UNKNOWN}
 
 
@@ -60,16 +56,13 @@ class Row:
     server: str | None = None
     git_version: str | None = None
     router: str | None = None
+    lookup: str | None = None
+    """Who looks post-images up (see `harness.lookups`)."""
     exit_code: int | None = None
     seconds: float = 0.0
     log: str | None = None
     record: str | None = None
     known: Known | None = None
-
-    @property
-    def routed_lookups(self) -> bool:
-        """Whether shards of this server look up as the scenario's question supposes; of an unknown one, yes."""
-        return self.scenario != LOOKUPS or self.server is None or int(self.server.partition(".")[0]) >= ROUTED_SINCE
 
 
 def row(cell: Cell, command: str, ran: Ran, night: str, known: Known | None, out: Path) -> Row:
@@ -97,6 +90,7 @@ def row(cell: Cell, command: str, ran: Ran, night: str, known: Known | None, out
         server=version,
         git_version=server.get("git_version"),
         router=server.get("router"),
+        lookup=server.get("lookup"),
         exit_code=ran.exit_code,
         seconds=round(ran.seconds, 1),
         log=str(ran.log.relative_to(out)),

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from harness.lookups import NOT_ROUTED
 from harness.measures import duration
-from harness.nightly.results import NO_ROUTED_LOOKUP, NOT_RUN, UNKNOWN, Night, Row
+from harness.nightly.results import NOT_RUN, UNKNOWN, Night, Row
 from harness.report.junit import Case
+from harness.scenarios.update_lookup_stall import UpdateLookupStall
 
 COLUMNS: Final = ("version", "router", "scenario", "fault", "driver", "outcome", "expected", "verdict", "seconds")
 NOTHING: Final = "-"
@@ -114,7 +116,9 @@ def _outcome(row: Row) -> str:
     outcome = row.outcome or NOTHING
     if len(row.counts) > 1:
         outcome += f" ({', '.join(f'{count} {one}' for one, count in row.counts.items())})"
-    return outcome if row.routed_lookups else f"{outcome}: {NO_ROUTED_LOOKUP}"
+    if row.lookup == NOT_ROUTED and row.scenario == UpdateLookupStall.name:
+        outcome += f": {NOT_ROUTED}"
+    return outcome
 
 
 def _section(row: Row) -> list[str]:

@@ -121,7 +121,8 @@ def test_a_set_with_authentication_keeps_its_data_over_restarts_and_a_new_start(
     assert by_hand.run(initiate, initiate).count("rs0 has a primary") == 2
     password = (by_hand.directory / "compose/secrets/password").read_text().strip()
     prefix = by_hand.environment["MONGO_PREFIX"]
-    uri = f"mongodb://{','.join(f'{prefix}.{number}' for number in (11, 12, 13))}/?replicaSet=rs0&serverSelectionTimeoutMS=60000"
+    members = ",".join(f"{prefix}.{number}" for number in (11, 12, 13))
+    uri = f"mongodb://{members}/?replicaSet=rs0&serverSelectionTimeoutMS=60000"
 
     def kept() -> int:
         with MongoClient[dict[str, Any]](uri, username="admin", password=password) as client:

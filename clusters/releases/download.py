@@ -49,19 +49,19 @@ def fetch(wheel: Wheel, into: Path) -> Path:
     name = f"{wheel.distribution} {wheel.version}"
     found = sorted(directory.glob("*.whl"))
     if done.returncode == 0 and len(found) == 1:
-        check(found[0], [wheel.sha256], name)
+        check(found[0], wheel.sha256, name)
         return found[0]
     if "DO NOT MATCH THE HASHES" in done.stderr:
         raise Refused(f"{name} is not the file that was expected: its SHA-256 is not {wheel.sha256}; look at the index")
     raise Refused(f"{name} cannot be fetched: pip says {_last(done.stderr)}")
 
 
-def check(path: Path, expected: Sequence[str], name: str) -> None:
-    """Raises Refused where the file's SHA-256 is none of these."""
+def check(path: Path, expected: str, name: str) -> None:
+    """Raises Refused where the file's SHA-256 is another."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found not in expected:
-        raise Refused(f"{name} is not the file that was expected: SHA-256 {' or '.join(expected)}, found {found}")
+    if found != expected:
+        raise Refused(f"{name} is not the file that was expected: SHA-256 {expected}, found {found}")
 
 
 def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

@@ -21,10 +21,15 @@ LIBRARIES: Final = ("libssl.so.1.1", "libcrypto.so.1.1")
 NEEDED: Final = frozenset(LIBRARIES)
 
 PACKAGES: Final = {
-    "1.1.1w-0+deb11u1": "aadf8b4b197335645b230c2839b4517aa444fd2e8f434e5438c48a18857988f7",
-    "1.1.1w-0+deb11u8": "dcc68a543de6cb955a57077b66dcdb15f61d1e31e072f2c6cc4082c37da1b00d",
+    "debian-security": (
+        "bullseye-security",
+        "1.1.1w-0+deb11u8",
+        "dcc68a543de6cb955a57077b66dcdb15f61d1e31e072f2c6cc4082c37da1b00d",
+    ),
+    "debian": ("bullseye", "1.1.1w-0+deb11u1", "aadf8b4b197335645b230c2839b4517aa444fd2e8f434e5438c48a18857988f7"),
 }
-"""Versions of Debian's libssl1.1 for amd64, with the SHA-256 of their files: that of bullseye, of bullseye-security."""
+"""By what ends a mirror's address: the suite, the version of libssl1.1 in it for amd64, the SHA-256 of that file. The
+one with the short list of packages first."""
 
 WHEEL: Final = Wheel(
     "psycopg2-binary",
@@ -35,7 +40,6 @@ WHEEL: Final = Wheel(
 """It carries OpenSSL 1.1.1 under names of its own (measured: mongod 4.2.6 to 6.0.27 run with it)."""
 
 APT: Final = Path("/etc/apt")
-SUITES: Final = {"debian": "bullseye", "debian-security": "bullseye-security"}
 _MIRROR: Final = re.compile(r"(?<=\s)(\S+/(debian|debian-security)(?:\.list)?/?)(?=\s|$)")
 """Where a mirror ends in; `mirror+file:/etc/apt/mirrors/debian.list` is what cloud images have."""
 KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -70,21 +74,23 @@ def _from_debian(directory: Path, scratch: Path) -> None:
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
             raise Refused(f"no {program} here")
-    options = _apart(scratch)
-    run(["apt-get", *options, "update"], {})  # what it did not get is missing below, and said so there
-    for version, sha256 in PACKAGES.items():
+    for line, version, sha256 in sources():
+        shutil.rmtree(scratch, ignore_errors=True)
+        options = _apart(scratch, line)
+        run(["apt-get", *options, "update"], {})  # what it did not get is missing below
         # It downloads into its working directory, and has no option for another.
         command = f"cd '{scratch}' && exec apt-get \"$@\""
         run(["sh", "-c", command, "sh", *options, "download", f"libssl1.1:amd64={version}"], {})
         for package in scratch.glob("libssl1.1_*.deb"):
-            check(package, [sha256], f"libssl1.1 {version}")
+            check(package, sha256, f"libssl1.1 {version}")
             done = run(["dpkg-deb", "--extract", str(package), str(scratch / "files")], {})
             if done.returncode != 0:
                 raise Refused(f"libssl1.1 {version} cannot be unpacked")
             for name in LIBRARIES:
                 shutil.move(scratch / "files/usr/lib/x86_64-linux-gnu" / name, directory / name)
             return
-    raise Refused(f"no mirror that apt is configured with has libssl1.1 {' or '.join(PACKAGES)}")
+    wanted = " or ".join(version for _suite, version, _sha256 in PACKAGES.values())
+    raise Refused(f"no mirror that apt is configured with has libssl1.1 {wanted}")
 
 
 def _from_wheel(directory: Path, scratch: Path) -> None:
@@ -98,12 +104,12 @@ def _from_wheel(directory: Path, scratch: Path) -> None:
             (directory / name).symlink_to(found[1])
 
 
-def _apart(scratch: Path) -> list[str]:
-    """Options that let apt use lists of its own, of the release that still had the library."""
+def _apart(scratch: Path, line: str) -> list[str]:
+    """Options that let apt use lists of its own, of this source alone."""
     for name in ("lists/partial", "cache/archives/partial"):
         (scratch / name).mkdir(parents=True)
     (scratch / "status").touch()
-    (scratch / "sources.list").write_text("".join(f"{line}\n" for line in sources()))
+    (scratch / "sources.list").write_text(line + "\n")
     settings = {
         "Dir::Etc::sourcelist": scratch / "sources.list",
         "Dir::Etc::sourceparts": "/dev/null",
@@ -117,18 +123,24 @@ def _apart(scratch: Path) -> list[str]:
     return [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
 
 
-def sources() -> list[str]:
-    """Of each Debian mirror that this machine uses the suite with libssl1.1. Raises Refused where there is none."""
+def sources() -> list[tuple[str, str, str]]:
+    """Of each Debian mirror that this machine uses the suite with libssl1.1, as a line of sources.list(5), and the
+    package's version and hash. Raises Refused where there is none."""
     if not KEYRING.is_file():
         raise Refused(f"no keyring of Debian's here ({KEYRING})")
     lines = [line for path in _configured() for line in path.read_text(errors="replace").splitlines()]
-    suites = {}
+    mirrors: dict[str, str] = {}
     for line in lines:
         if line.startswith(("deb ", "URIs:")):
-            suites.update({uri: SUITES[kind] for uri, kind in _MIRROR.findall(line)})
-    if not suites:
+            mirrors.update(_MIRROR.findall(line))
+    if not mirrors:
         raise Refused("apt is configured with no mirror of Debian's")
-    return [f"deb [arch=amd64 signed-by={KEYRING}] {uri} {suite} main" for uri, suite in suites.items()]
+    return [
+        (f"deb [arch=amd64 signed-by={KEYRING}] {uri} {suite} main", version, sha256)
+        for kind, (suite, version, sha256) in PACKAGES.items()
+        for uri, ends_in in mirrors.items()
+        if ends_in == kind
+    ]
 
 
 def _configured() -> list[Path]:

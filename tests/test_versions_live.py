@@ -1,0 +1,63 @@
+"""The stall on other server versions: 6.0 as it is, and below it the negative controls, whose lookups never hang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from aftermath import Place
+from harness import exits
+from harness.history import read
+from harness.lookups import NOT_ROUTED
+from harness.suites.versions import row
+from stall_parts import Outcome, run
+from version_parts import installed
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+
+STREAMS = 2
+COMMON = ("--streams", str(STREAMS), "--hold", "5s")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    one = Place(tmp_path_factory.mktemp("versions"))
+    yield one
+    one.end()
+
+
+def ran(patch: pytest.MonkeyPatch, place: Place, version: str, *options: str) -> Outcome:
+    installed(patch, place, version)
+    done = run(place, *COMMON, "--server-version", version, *options)
+    assert done.code == exits.AS_EXPECTED, done.out + done.err
+    assert done.result["server"]["version"] == version
+    assert place.left_after(1.0) == []
+    return done
+
+
+@pytest.mark.parametrize("version", ["4.4.2", "5.0.4"])
+def test_before_6_0_post_images_come_though_the_member_they_were_to_come_from_is_frozen(
+    place: Place, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    done = ran(monkeypatch, place, version)
+    assert done.result["counts"] == {"no effect": STREAMS}, done.out
+    assert done.result["server"]["lookup"] == NOT_ROUTED
+    assert f"post-images: {NOT_ROUTED}" in done.out
+    events = list(read(done.record / "history.jsonl"))
+    found = row(done.result, "", done.code, events)
+    updates = sum(one.kind == "stream.event" and one["op"] == "update" for one in events)
+    images = sum(one.kind == "stream.event" and one["op"] == "update" and one["image"] for one in events)
+    assert images == updates
+    assert found.images >= 5 * STREAMS  # 20 writes a second for 5 s; a burdened machine does fewer
+
+
+def test_the_last_6_0_stalls_and_a_member_that_was_killed_is_started_again_with_its_libraries(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = ran(monkeypatch, place, "6.0.27", "--release", "kill-member")
+    assert done.result["counts"] == {"stalled": STREAMS}, done.out
+    assert done.result["server"]["lookup"] == "routed by the shard"
+    assert NOT_ROUTED not in done.out
+    for stream in done.result["streams"]:
+        assert stream["getmore"]["seconds"] > 2 * stream["getmore"]["max_time_ms"] / 1000

@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """All rows, and how each was asked: the parameters of the scenario without its version."""
+    """All rows, and how each was asked: the options of the scenario that were given."""
 
     rows: Sequence[Row]
     parameters: Mapping[str, Any]
@@ -78,8 +78,7 @@ async def compare(
             raise Interrupted(signal.Signals[events[-1]["detail"]])
         rows.append(row(result.document, result.headline, result.exit_code, events))
         told(f"{count}/{len(versions)} {version}: {result.headline}")
-    parameters = scenarios[0].parameters.model_dump(exclude={"server_version", "seed"}, exclude_defaults=True)
-    return Compared(rows, parameters)
+    return Compared(rows, given)
 
 
 def row(document: Mapping[str, Any], headline: str, exit_code: int, events: Iterable[Event]) -> Row:

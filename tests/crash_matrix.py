@@ -54,6 +54,8 @@ ON_MEMBERS = (
     "hide-member",
 )
 FORMS = (*NETWORK, *IN_SERVER, *ON_MEMBERS)
+ON_CONTAINERS = {"isolate"}
+"""Those that no process can suffer; their harness is killed in test_compose_crash."""
 
 ANY = "at any moment"
 POINTS = {

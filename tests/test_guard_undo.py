@@ -18,17 +18,21 @@ from bson.int64 import Int64
 from clusters.guard import (
     MARKER,
     AddMember,
+    ContinueContainer,
     EndStepDown,
     FailPointOff,
     FsyncUnlock,
     KillProcess,
     Process,
     Reconfigure,
+    ReconnectContainer,
     RemoveCgroup,
+    RemoveContainers,
     RemoveDirectory,
     RemoveRule,
     RunCommand,
     SignalProcess,
+    StartContainer,
     StartProcess,
     Undo,
     UndoFailed,
@@ -64,6 +68,10 @@ ALL: list[Undo] = [
     EndStepDown("127.0.0.1:1"),
     RemoveRule("127.0.0.1:1", "cut shard0-1"),
     RemoveCgroup("/sys/fs/cgroup/mongofault-1", "/sys/fs/cgroup"),
+    RemoveContainers("token"),
+    ContinueContainer("1234"),
+    StartContainer("1234", "2026-01-01T00:00:00.000000000Z"),
+    ReconnectContainer("1234", "5678", ("shard0-0.mine", "1234"), "10.160.0.11"),
 ]
 
 

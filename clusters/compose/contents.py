@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -48,9 +49,11 @@ def of(name: str | None, version: str | None = None) -> Contents:
     engine.require()
     try:
         chosen = name or (version and image.image_tag(version)) or local_image() or os.environ.get(VARIABLE) or OFFICIAL
-        if engine.image(chosen) is None:
+        if (inspected := engine.image(chosen)) is None:
             _pull(chosen)
-        found = _contents(chosen)
+            inspected = engine.image(chosen)
+        assert inspected is not None
+        found = _labelled(chosen, inspected["Config"].get("Labels") or {}) or _asked(chosen, inspected["Id"])
     except engine.EngineFailed as error:
         raise Refused(str(error)) from None
     if version is not None and found.version != version:
@@ -75,13 +78,14 @@ def _pull(name: str) -> None:
         ) from None
 
 
+def _labelled(name: str, labels: Mapping[str, str]) -> Contents | None:
+    if not all(one in labels for one in (image.VERSION, image.GIT, image.MONGOS)):
+        return None
+    return Contents(name, labels[image.VERSION], labels[image.GIT], labels[image.MONGOS] == "yes")
+
+
 @cache
-def _contents(name: str) -> Contents:
-    found = engine.image(name)
-    assert found is not None
-    labels = found["Config"].get("Labels") or {}
-    if all(one in labels for one in (image.VERSION, image.GIT, image.MONGOS)):
-        return Contents(name, labels[image.VERSION], labels[image.GIT], labels[image.MONGOS] == "yes")
+def _asked(name: str, _identity: str) -> Contents:
     token = new_token()
     # Whatever ends this process, the container that is asked does not stay.
     ledger, guardian = open_ledger(f"image-{token[:8]}")

@@ -63,9 +63,14 @@ def connect() -> DockerClient:
 
 def require() -> None:
     """Raises Refused, in one line, where no engine answers."""
+    version()
+
+
+def version() -> str:
+    """The engine's own. Raises Refused, in one line, where none answers."""
     try:
-        with _asking("ping"):
-            _api().ping()
+        with _asking("version"):
+            return str(_api().version()["Version"])
     except EngineFailed as error:
         raise Refused(f"no container engine: {error}; start it (dockerd, Docker Desktop), or set DOCKER_HOST") from None
 
@@ -178,8 +183,12 @@ def remove(kind: str, one: Mapping[str, Any]) -> None:
             _api().remove_volume(name, force=True)
 
 
-@cache
 def _api() -> Any:
+    return _api_of(os.environ.get("DOCKER_HOST"))
+
+
+@cache
+def _api_of(_host: str | None) -> Any:
     from docker import APIClient
 
     return APIClient(timeout=TIMEOUT, version="auto", **_settings())

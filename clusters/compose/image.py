@@ -15,15 +15,15 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final
-
-from docker import DockerClient
-from docker.errors import APIError, BuildError, ImageNotFound
-from docker.models.images import Image
+from typing import IO, TYPE_CHECKING, Final
 
 from clusters.binaries import Binary, missing_libraries
 from clusters.compose import engine
 from clusters.errors import ClusterError, Refused
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.images import Image
 
 REPOSITORY: Final = "mongofault/mongod"
 CONTENTS: Final = "mongofault.contents"
@@ -57,6 +57,8 @@ def build(mongod: Binary, mongos: Binary | None, *, shell: bool = True) -> str:
     """
     if mongos is not None and mongos.version != mongod.version:
         raise Refused(f"mongos is {mongos.version} and mongod {mongod.version}: expected two of the same version")
+    from docker.errors import APIError, BuildError  # late: most commands have no use for the SDK
+
     busybox = _static_busybox() if shell else None
     binaries = {"mongod": mongod.path} | ({} if mongos is None else {"mongos": mongos.path})
     libraries = _libraries(binaries.values())
@@ -83,6 +85,8 @@ def build(mongod: Binary, mongos: Binary | None, *, shell: bool = True) -> str:
 
 
 def _tagged(client: DockerClient, tag: str) -> Image | None:
+    from docker.errors import ImageNotFound
+
     try:
         return client.images.get(tag)
     except ImageNotFound:

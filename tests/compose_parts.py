@@ -1,0 +1,90 @@
+"""Clusters of containers as the engine itself shows them: asked through the plain SDK, by nothing of the harness."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import docker
+
+from aftermath import CLEAN_DEADLINE, Place
+from harness import exits
+
+Filters = dict[str, str | list[str] | bool]
+LABEL = "mongofault.cluster"
+
+
+@contextmanager
+def asked() -> Iterator[docker.DockerClient]:
+    client = docker.from_env()
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def things(name: str) -> list[str]:
+    """All that there is of the cluster of that name: containers, networks, volumes."""
+    wanted: Filters = {"label": f"{LABEL}={name}"}
+    with asked() as engine:
+        found = [
+            *(f"container {one.name} {one.status}" for one in engine.containers.list(all=True, filters=wanted)),
+            *(f"network {one.name}" for one in engine.networks.list(filters=wanted)),
+            *(f"volume {one.name}" for one in engine.volumes.list(filters=wanted)),
+        ]
+    return sorted(found)
+
+
+def member(name: str, which: str) -> dict[str, Any]:
+    """The container of a member of that cluster, as the engine has it."""
+    with asked() as engine:
+        wanted: Filters = {"label": [f"{LABEL}={name}", f"mongofault.member={which}"]}
+        (found,) = engine.containers.list(all=True, filters=wanted)
+        return dict(found.attrs)
+
+
+def endpoints(container: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
+    """By network: the address and the names that the container has there."""
+    found = container["NetworkSettings"]["Networks"]
+    return {name: (one["IPAddress"], sorted(one["Aliases"] or ())) for name, one in found.items()}
+
+
+def left_after(place: Place, name: str, deadline: float = CLEAN_DEADLINE) -> list[str]:
+    """What is still there of a cluster of that name, and of the place, after `deadline` seconds."""
+    end = time.monotonic() + deadline
+    while (left := [*things(name), *place.left()]) and time.monotonic() < end:
+        time.sleep(0.05)
+    return left
+
+
+def run_name(place: Place) -> str:
+    """Of the cluster that a run in this place has brought up."""
+    (ledger,) = [one for one in (place.root / "state/ledgers").iterdir() if not one.name.startswith(".")]
+    return ledger.name
+
+
+def up(place: Place, name: str, *options: str) -> dict[str, Any]:
+    """A kept cluster of containers; what `up --json` says of it."""
+    done = place.run("up", "--provider", "compose", "--name", name, "--json", *options)
+    assert done.returncode == exits.AS_EXPECTED, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def in_group(container: dict[str, Any]) -> bool:
+    """Whether the kernel has frozen the container, by the file of either version of control groups."""
+    identity = container["Id"]
+    first = Path(f"/sys/fs/cgroup/freezer/docker/{identity}/freezer.state")
+    if first.exists():
+        return first.read_text().strip() == "FROZEN"
+    lines = Path(f"/proc/{container['State']['Pid']}/cgroup").read_text().splitlines()
+    (path,) = [line.partition("::")[2] for line in lines if line.startswith("0::")]
+    return "frozen 1" in (Path("/sys/fs/cgroup") / path.lstrip("/") / "cgroup.events").read_text()
+
+
+def process_state(container: dict[str, Any]) -> str:
+    """The letter that the kernel has for the container's first process."""
+    return Path(f"/proc/{container['State']['Pid']}/stat").read_text().rpartition(")")[2].split()[0]

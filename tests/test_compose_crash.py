@@ -1,0 +1,98 @@
+"""Whatever ends the harness, kill -9 included: seconds later no container, network or volume is left, or paused."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aftermath import CLEAN_DEADLINE, Place, healed_after_a_kill, wait_for
+from compose_parts import endpoints, in_group, left_after, member, process_state, run_name, things, up
+from harness import exits
+
+pytestmark = [pytest.mark.live, pytest.mark.docker]
+
+RUN = ("run", "update-lookup-stall", "--provider", "compose", "--streams", "2", "--hold", "30s", "--seed", "1")
+NAME = f"crash-{secrets.token_hex(3)}"
+UP_DEADLINE = 60.0
+
+
+@pytest.fixture
+def place(tmp_path: Path, docker_image: str) -> Iterator[Place]:
+    one = Place(tmp_path)
+    yield one
+    one.end()
+
+
+def test_killed_during_the_hold_nothing_is_left_of_the_run_s_own_cluster(place: Place) -> None:
+    process = place.start(*RUN)
+    wait_for(["phase hold"], process, UP_DEADLINE)
+    name = run_name(place)
+    assert in_group(member(name, "shard0-2"))
+    process.kill()
+    process.communicate()
+    assert left_after(place, name) == []
+    assert "nothing to heal" in place.run("heal").stdout
+
+
+@pytest.mark.parametrize("moment", range(3))
+def test_killed_while_containers_are_made_nothing_is_left(place: Place, moment: int) -> None:
+    process = place.start(*RUN)
+    wait_for(["phase bring-up"], process, UP_DEADLINE)
+    end = time.monotonic() + UP_DEADLINE
+    while not (place.root / "state/ledgers").exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    name = run_name(place)
+    # From before Compose begins to when the sets are initiated.
+    time.sleep(random.Random().uniform(0, 4))
+    process.kill()
+    process.communicate()
+    assert left_after(place, name) == []
+    assert "nothing to heal" in place.run("heal").stdout
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, docker_image: str) -> Iterator[Place]:
+    """A cluster of containers that outlives whoever breaks it."""
+    one = Place(tmp_path_factory.mktemp("kept"))
+    try:
+        up(one, NAME, "--replica-set", "--image", docker_image)
+        yield one
+        assert one.run("down", NAME).returncode == exits.AS_EXPECTED
+        assert left_after(one, NAME, 1.0) == []
+    finally:
+        one.run("down", "--all")
+        one.end()
+
+
+BROKEN: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "freeze": in_group,
+    "freeze --fault-option how=signal": lambda one: process_state(one) == "T",
+    "kill": lambda one: not one["State"]["Running"],
+    "isolate": lambda one: not endpoints(one),
+}
+
+
+@pytest.mark.parametrize("form", BROKEN)
+def test_killed_during_a_fault_the_container_is_as_it_was(kept: Place, form: str) -> None:
+    before, broken = member(NAME, "rs0-1"), BROKEN[form]
+    process = kept.start("fault", *form.split(), "--on", "rs0-1", "--cluster", NAME, "--hold", "60s")
+    wait_for(["held for"], process, UP_DEADLINE)
+    assert broken(member(NAME, "rs0-1"))
+    process.kill()
+    process.communicate()
+    end = time.monotonic() + CLEAN_DEADLINE
+    while broken(after := member(NAME, "rs0-1")):
+        assert time.monotonic() < end, f"not healed within {CLEAN_DEADLINE:g} s"
+        time.sleep(0.05)
+    healed_after_a_kill(kept, NAME)
+    after = member(NAME, "rs0-1")
+    assert after["State"]["Running"]
+    assert endpoints(after) == endpoints(before)
+    assert len([one for one in things(NAME) if one.startswith("container")]) == 3

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 from clusters.compose import engine
 from clusters.compose.container import ContainerMember
-from clusters.errors import ClusterError
 from clusters.guard import ReconnectContainer, Undo, UndoFailed
 from faults import process
 from faults.base import Evidence, HealFailed, Site, Unproven, register
@@ -54,10 +53,7 @@ class Isolate:
         return [self._connection]
 
     async def inject(self) -> None:
-        try:
-            await asyncio.to_thread(engine.detach, self._connection.network, self._connection.container)
-        except engine.EngineFailed as error:
-            raise ClusterError(str(error)) from None
+        await asyncio.to_thread(engine.detach, self._connection.network, self._connection.container)
 
     async def proof(self) -> Evidence:
         if not await process.comes(lambda: self._interfaces() == [LOOPBACK], PROOF_DEADLINE):

@@ -47,16 +47,16 @@ class ContainerMember:
 
     def freeze(self) -> None:
         """Pause the container: all of its processes, by its control group. Raises ClusterError, as do the others."""
-        _do(engine.pause, self.container)
+        engine.pause(self.container)
 
     def halt(self) -> None:
         """SIGSTOP to the server alone."""
-        _do(engine.signal, self.container, "STOP")
+        engine.signal(self.container, "STOP")
 
     def thaw(self) -> None:
         if self._state().get("Paused"):
-            _do(engine.unpause, self.container)
-        _do(engine.signal, self.container, "CONT")
+            engine.unpause(self.container)
+        engine.signal(self.container, "CONT")
 
     def frozen(self) -> bool:
         return self.stillness() is not None
@@ -81,21 +81,21 @@ class ContainerMember:
 
     async def kill(self, *, deadline: float = 10) -> None:
         self.ended_here = True
-        await asyncio.to_thread(_do, engine.signal, self.container, "KILL")
+        await asyncio.to_thread(engine.signal, self.container, "KILL")
         await self._gone(deadline)
 
     async def stop(self, *, deadline: float = 30) -> None:
         """SIGTERM, and wait until it is gone."""
         self.ended_here = True
         await asyncio.to_thread(self.thaw)
-        await asyncio.to_thread(_do, engine.signal, self.container, "TERM")
+        await asyncio.to_thread(engine.signal, self.container, "TERM")
         await self._gone(deadline)
 
     async def start(self, *, deadline: float = 60) -> None:
         """It keeps its name, its address, its published port and its data."""
         if self.running():
             raise ClusterError(f"{self.name} runs already; kill or stop it first")
-        await asyncio.to_thread(_do, engine.start, self.container)
+        await asyncio.to_thread(engine.start, self.container)
         self._look()
         self.ended_here = False
         try:
@@ -123,7 +123,7 @@ class ContainerMember:
 
     def endpoint(self) -> ReconnectContainer | None:
         """How it is on its network: what connects it again in the same way. None where it is on none, or on several."""
-        found = networks(_do(engine.inspect, self.container) or {})
+        found = networks(engine.inspect(self.container) or {})
         if len(found) != 1:
             return None
         ((network, one),) = found.items()
@@ -151,7 +151,7 @@ class ContainerMember:
 
     def _state(self) -> dict[str, Any]:
         """What the engine says; nothing of one that is gone."""
-        found = _do(engine.inspect, self.container)
+        found = engine.inspect(self.container)
         return dict(found["State"]) if found else {}
 
 
@@ -194,10 +194,3 @@ def frozen_group(pid: int) -> str | None:
     except OSError:
         return None
     return None
-
-
-def _do(what: Any, *arguments: Any) -> Any:
-    try:
-        return what(*arguments)
-    except engine.EngineFailed as error:
-        raise ClusterError(str(error)) from None

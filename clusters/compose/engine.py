@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from clusters.errors import Refused
+from clusters.errors import ClusterError, Refused
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -31,7 +31,7 @@ NOT_SO: Final = (304, 409)
 """What the engine answers to a pause of one that is paused, a start of one that runs, and the like."""
 
 
-class EngineFailed(Exception):
+class EngineFailed(ClusterError):
     """The engine said no, or nothing at all; one line. `status` is that of its answer, 0 where there was none."""
 
     def __init__(self, message: str, status: int = 0) -> None:

@@ -59,6 +59,8 @@ def compose(
     """
     known = hosts(topology, name=name, prefix=prefix)
     fixed = {} if topology.sharded and name is None else addresses(topology, prefix=prefix)
+    # Otherwise each look-up of a name asks the engine, which takes seconds for it when the machine is busy.
+    by_name = {} if name is None else {"extra_hosts": [f"{host_name(one, name)}:{at}" for one, at in fixed.items()]}
     ports = ports or {}
     labels = {key: value for key, value in ((CLUSTER, name), (TOKEN, token)) if value is not None}
     services: Document = {}
@@ -72,12 +74,14 @@ def compose(
                 "command": _literal(mongod(spec, topology)),
                 "volumes": [f"{spec.name}:{DATA}"],
                 **_on_network(spec.name, name, fixed),
+                **by_name,
             }
     for router in router_names(topology, routers):
         services[router] = {
             **_server(router, name, image, ports.get(router), {**labels, MEMBER: router}),
             "command": _literal(mongos(topology, known)),
             **_on_network(router, name, fixed),
+            **by_name,
         }
     return {
         "services": services,

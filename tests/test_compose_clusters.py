@@ -19,7 +19,7 @@ from stall_parts import outcome
 pytestmark = [pytest.mark.live, pytest.mark.docker]
 
 NAME = f"tests-{secrets.token_hex(3)}"
-HOLD = "5s"
+HOLD = "8s"
 FAULTS = {
     "freeze": (),
     "freeze by signal": ("--fault-option", "how=signal"),

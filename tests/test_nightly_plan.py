@@ -107,6 +107,7 @@ def test_only_takes_names_and_patterns_and_versions_take_the_place_of_the_plans(
             "server-version: 6.0.5",
             "server-version is no parameter here: servers are the plan's 'versions'",
         ),
+        ("streams: 2", "provider: auto", "provider is no parameter here: what the plan's 'versions' say brings"),
         ("  - chaos", "  - {name: chaos, faults: [cut]}", "chaos has no parameter 'fault': leave its faults out"),
         ("    as: calm\n", "    as: update-lookup-stall\n", None),
         ("[none]", "[none, none]", "two cells are called embedded/calm/none/pymongo; call one of them otherwise"),

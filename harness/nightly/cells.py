@@ -19,6 +19,8 @@ NO_FAULT: Final = "-"
 """In the place of a fault, of a scenario that has faults of its own choosing (`chaos`)."""
 THE_PLANS: Final[Mapping[str, str]] = {
     "server_version": "servers are the plan's 'versions'",
+    "provider": "what the plan's 'versions' say brings the cluster up",
+    "image": "images are the plan's 'versions'",
     "cluster": "every cell has a cluster of its own",
     "fault": "faults are the plan's 'faults', or the scenario's",
     "fault_option": "they are the 'options' of the fault",

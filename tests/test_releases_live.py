@@ -15,7 +15,7 @@ from clusters.releases import libssl
 from harness import exits
 from version_parts import INSTALL_DEADLINE
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(400)]
 
 VERSION = "4.4.2"
 

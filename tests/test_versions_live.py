@@ -14,7 +14,7 @@ from harness.suites.versions import row
 from stall_parts import Outcome, run
 from version_parts import installed
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(400)]
 
 STREAMS = 2
 COMMON = ("--streams", str(STREAMS), "--hold", "5s")

@@ -37,6 +37,8 @@ class _Merged:
 
     database: str
     collection: str
+    session: Mapping[str, Any]
+    """`lsid` of the find, which all that is done with its cursors has to carry too."""
     left: int | None
     documents: deque[Mapping[str, Any]] = field(default_factory=deque)
     cursors: deque[tuple[str, int]] = field(default_factory=deque)
@@ -129,7 +131,7 @@ class TargetedReads:
 
     async def _on_several(self, command: Mapping[str, Any], shards: Sequence[str], route: Route) -> Mapping[str, Any]:
         limit = abs(int(command.get("limit") or 0))
-        merged = _Merged(command["$db"], command["find"], limit or None)
+        merged = _Merged(command["$db"], command["find"], _session(command), limit or None)
         asked = [asyncio.create_task(self._ask(command, shard, route)) for shard in shards]
         replies = await asyncio.gather(*asked, return_exceptions=True)
         for one in replies:
@@ -175,6 +177,7 @@ class TargetedReads:
         while merged.cursors and len(merged.documents) < count:
             host, identity = merged.cursors.popleft()
             more = {"getMore": Int64(identity), "collection": merged.collection, "batchSize": count}
+            more.update(merged.session)
             async with self._members.plain.to(host).connection() as connection:
                 reply = await connection.command(merged.database, more, deadline=COMMAND_DEADLINE)
             merged.documents.extend(reply["cursor"]["nextBatch"])
@@ -184,16 +187,22 @@ class TargetedReads:
 
     async def _forget(self, identity: int) -> None:
         merged = self._merged.pop(identity, None)
-        for host, cursor in merged.cursors if merged is not None else ():
-            kill = {"killCursors": merged.collection if merged else "", "cursors": [Int64(cursor)]}
+        if merged is None:
+            return
+        for host, cursor in merged.cursors:
+            kill = {"killCursors": merged.collection, "cursors": [Int64(cursor)], **merged.session}
             try:
                 async with asyncio.timeout(COMMAND_DEADLINE), self._members.plain.to(host).connection() as connection:
-                    await connection.command(merged.database if merged else "", kill)
+                    await connection.command(merged.database, kill)
             except (CommandFailed, ConnectionLost, TimeoutError):
                 continue  # it dies of its own, of idleness
 
     def _reply(self, document: Mapping[str, Any], message: Message) -> bytes:
         return encode_reply(document, message.request_id, self._members.monitor.cluster_time())
+
+
+def _session(command: Mapping[str, Any]) -> dict[str, Any]:
+    return {"lsid": command["lsid"]} if "lsid" in command else {}
 
 
 def _refused(what: str) -> RouterError:

@@ -28,11 +28,11 @@ from clusters.binaries import find_mongod, find_mongos
 from clusters.compose import command, engine, files, image, provider, render
 from clusters.guard import RemoveContainers, new_token
 
-pytestmark = [pytest.mark.docker, pytest.mark.live]
+pytestmark = [pytest.mark.docker, pytest.mark.live, pytest.mark.timeout(420)]
 
 COMPOSE: Final = Path(__file__).parent.parent / "compose"
-DEADLINE: Final = 150.0
-"""Seconds for one block of commands; on an idle machine the longest takes 25."""
+DEADLINE: Final = 200.0
+"""Seconds for one block of commands; with fifty processes at work beside it the longest took 60."""
 BLOCK: Final = re.compile(r"^```sh built\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -142,7 +142,7 @@ def test_a_set_with_authentication_keeps_its_data_over_restarts_and_a_new_start(
 
 
 @pytest.mark.parametrize("file", files.TOPOLOGIES)
-@pytest.mark.parametrize("over", [(), ("mongosh",), ("auth",), ("mongosh", "auth")])
+@pytest.mark.parametrize("over", [(), ("mongosh",), ("mongosh", "auth")])
 def test_compose_takes_each_file_with_what_is_laid_over_it(
     file: str, over: tuple[str, ...], docker_image: str, tmp_path: Path
 ) -> None:

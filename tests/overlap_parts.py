@@ -78,10 +78,10 @@ class Overlapping(Observed):
                 **common, **said, outcome=outcome, seconds=time.monotonic() - start, effect=effect,
             )  # fmt: skip
 
-    def findings(self, kind: str) -> dict[str, Finding]:
-        """What the checkers say of all this, as at the end of a run."""
+    def findings(self, kind: str, **parameters: Any) -> dict[str, Finding]:
+        """What the checkers say of all this, as at the end of a run that had these parameters."""
         self.recorder.record("run.ended", "test", reason=COMPLETED)
-        digest, context = fold(self.history), Context(write=kind)
+        digest, context = fold(self.history), Context(write=kind, **parameters)
         found = [checker.examine(digest, context) for checker in (overlap, counts, effects)]
         return {one.name: one for one in found if one is not None}
 

@@ -214,10 +214,10 @@ async def test_with_answers_lost_each_execution_is_sent_twice_and_each_leaves_a_
 async def test_a_consumer_past_its_poll_interval_writes_on_while_another_writes_its_record_again(
     observed: Observed, rebalance: Any, driver: Driver
 ) -> None:
-    group = in_group(max_poll_interval_ms=1000, heartbeat_interval_ms=100, rebalance=rebalance)
+    group = in_group(max_poll_interval_ms=2500, heartbeat_interval_ms=100, rebalance=rebalance)
     plan = planned(observed, consumers=2, group=group, driver=driver)
     async with (
-        failing(observed.cluster, plan.app_name, "insert", {"times": 1}, blockConnection=True, blockTimeMS=3000),
+        failing(observed.cluster, plan.app_name, "insert", {"times": 1}, blockConnection=True, blockTimeMS=6000),
         consuming(observed, plan) as consumers,
     ):
         assert await consumers.finished(30)
@@ -238,9 +238,9 @@ async def test_a_consumer_past_its_poll_interval_writes_on_while_another_writes_
 
 @pytest.mark.live
 async def test_an_only_consumer_past_its_poll_interval_writes_its_record_again_itself(observed: Observed) -> None:
-    plan = planned(observed, group=in_group(max_poll_interval_ms=500, heartbeat_interval_ms=100))
+    plan = planned(observed, group=in_group(max_poll_interval_ms=1500, heartbeat_interval_ms=100))
     async with (
-        failing(observed.cluster, plan.app_name, "insert", {"times": 1}, blockConnection=True, blockTimeMS=1500),
+        failing(observed.cluster, plan.app_name, "insert", {"times": 1}, blockConnection=True, blockTimeMS=3500),
         consuming(observed, plan) as consumers,
     ):
         assert await consumers.finished(30)

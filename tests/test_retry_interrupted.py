@@ -14,8 +14,11 @@ from harness import exits
 from harness.scenarios.overlap_parameters import OverlapParameters
 from harness.scenarios.parameters import build
 
-LIMITED = ("--write", "find-and-modify", "--retry", "fixed(0s,2)", "--driver-option", "socketTimeoutMS=1500")
+RETRIED = ("--write", "find-and-modify", "--retry", "fixed(0s,2)")
+LIMITED = (*RETRIED, "--driver-option", "socketTimeoutMS=1500")
 CUT = (*LIMITED, "--max-time", "700ms")
+CUT_IN_TIME = (*RETRIED, "--driver-option", "socketTimeoutMS=6000", "--max-time", "700ms")
+"""With as much time between the two as a busy machine may need for an answer."""
 EXECUTIONS = 3
 
 
@@ -58,7 +61,7 @@ def sends(evidence: dict[str, Any]) -> int:
 def test_where_the_server_looks_for_interrupts_the_time_limit_leaves_one_send_and_one_copy_and_nothing_written(
     place: Place, fault: str
 ) -> None:
-    result, evidence, printed = run(place, *CUT, "--fault", fault)
+    result, evidence, printed = run(place, *CUT_IN_TIME, "--fault", fault)
     assert result["outcome"] == "no overlap"
     assert evidence["max-time"]["cut"] == "yes"
     assert told(evidence) == [EXECUTIONS, 0, 0]

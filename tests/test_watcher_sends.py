@@ -136,7 +136,7 @@ async def test_one_explicit_session_makes_groups_and_no_copies_of_them(observed:
             await observed.execute(WRITE, 3, in_session)
             await observed.until(lambda: bool(observed.of("copies", groups=3, copies=1)), "three groups, one copy")
     await observed.left()
-    findings = observed.findings("insert")
+    findings = observed.findings("insert", explicit_session=True)
     (row,) = findings["overlap"].evidence["writes"]
     assert (row["groups"], row["copies_at_once"]) == (3, 1)
     assert any("one explicit session" in rule for rule in findings["overlap"].evidence["rules"])

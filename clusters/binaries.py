@@ -41,6 +41,18 @@ class Binary:
         return major_of(self.version)
 
     @property
+    def executable(self) -> Path:
+        """The server itself, where `path` is the script that leads it to its libraries (see `releases.install`)."""
+        behind = self.path.parent / "bin" / self.path.name
+        return behind if behind.is_file() else self.path
+
+    @property
+    def library_path(self) -> Path | None:
+        """Where that script lets it find libraries."""
+        beside = self.path.parent / "lib"
+        return beside if self.executable != self.path and beside.is_dir() else None
+
+    @property
     def quirks(self) -> Quirks:
         return of_line(self.major)
 
@@ -140,10 +152,16 @@ def inspect(path: Path, source: str, name: str) -> Binary:
     return Binary(path, version[1], git_version[1] if git_version else "", source)
 
 
-def missing_libraries(path: Path) -> list[str]:
-    """The shared libraries that the dynamic linker does not find for this binary."""
+def missing_libraries(path: Path, library_path: Path | None = None) -> list[str]:
+    """The shared libraries that the dynamic linker does not find for this binary, also looking in `library_path`."""
     try:
-        done = subprocess.run(["ldd", path], capture_output=True, text=True, timeout=10, check=False)
+        done = linked(path, library_path)
     except (OSError, subprocess.TimeoutExpired):
         return []
     return re.findall(r"^\s*(\S+) => not found", done.stdout, re.MULTILINE)
+
+
+def linked(path: Path, library_path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """What `ldd` says of a binary. Raises OSError, subprocess.TimeoutExpired."""
+    environment = dict(os.environ) | ({"LD_LIBRARY_PATH": str(library_path)} if library_path is not None else {})
+    return subprocess.run(["ldd", path], env=environment, capture_output=True, text=True, timeout=10, check=False)

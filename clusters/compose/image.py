@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from clusters.binaries import Binary, missing_libraries
+from clusters.binaries import Binary, linked, missing_libraries
 from clusters.compose import engine
 from clusters.errors import ClusterError, Refused
 
@@ -60,8 +60,9 @@ def build(mongod: Binary, mongos: Binary | None, *, shell: bool = True) -> str:
     from docker.errors import APIError, BuildError  # late: most commands have no use for the SDK
 
     busybox = _static_busybox() if shell else None
-    binaries = {"mongod": mongod.path} | ({} if mongos is None else {"mongos": mongos.path})
-    libraries = _libraries(binaries.values())
+    servers = {"mongod": mongod} | ({} if mongos is None else {"mongos": mongos})
+    binaries = {name: one.executable for name, one in servers.items()}
+    libraries = _libraries(servers.values())
     tag = image_tag(mongod.version, shell=shell)
     recipe = f"{_dockerfile(mongod, mongos, '')}{FILES}{DIRECTORIES}"
     contents = _digest(recipe, [*binaries.values(), *libraries, *([] if busybox is None else [busybox])])
@@ -155,13 +156,13 @@ def _add_file(archive: tarfile.TarFile, name: str, path: Path) -> None:
         archive.addfile(entry, content)
 
 
-def _libraries(binaries: Iterable[Path]) -> list[Path]:
+def _libraries(binaries: Iterable[Binary]) -> list[Path]:
     """The shared libraries that these load, the loader among them, each once. Raises Refused where one is missing."""
     found: dict[str, Path] = {}
     for binary in binaries:
-        if missing := missing_libraries(binary):
-            raise Refused(f"{binary} lacks shared libraries: {', '.join(missing)}; install them first")
-        for path in _linked(binary):
+        if missing := missing_libraries(binary.executable, binary.library_path):
+            raise Refused(f"{binary.path} lacks shared libraries: {', '.join(missing)}; install them first")
+        for path in _linked(binary.executable, binary.library_path):
             found.setdefault(path.name, path)
     if (c_library := found.get("libc.so.6")) is not None:
         for name in ASKED_FOR_BY_NAME:
@@ -170,9 +171,9 @@ def _libraries(binaries: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
-def _linked(binary: Path) -> list[Path]:
+def _linked(binary: Path, library_path: Path | None = None) -> list[Path]:
     try:
-        done = subprocess.run(["ldd", binary], capture_output=True, text=True, timeout=10, check=False)
+        done = linked(binary, library_path)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Refused(f"ldd {binary} cannot be run ({error}): an image is built on Linux, of binaries for it") from None
     return [Path(one) for one in re.findall(r"(?:=> |^\s+)(/\S+) \(0x", done.stdout, re.MULTILINE)]

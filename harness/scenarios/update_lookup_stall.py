@@ -13,7 +13,6 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 import faults
-from clusters import quirks
 from clusters.cluster import Cluster, ServerInfo
 from clusters.member import Member
 from clusters.topology import MAX_VOTERS, Role, Settings, Topology, sharded_cluster
@@ -21,6 +20,7 @@ from faults import nodespec
 from faults.network import in_the_network
 from faults.options import parse as parse_options
 from harness import nodes, stage
+from harness.lookups import NOT_ROUTED, ROUTED_BY_SHARD, lookup_path
 from harness.scenarios.base import Load, load_of
 from harness.scenarios.parameters import FaultParameters, Parameters
 from harness.schedule import Planned
@@ -128,7 +128,7 @@ class UpdateLookupStall:
             return frozenset({"no effect"})
         if self.parameters.fault in SPARES:
             return frozenset({"no effect"})
-        if not quirks.of_version(server.version).routed_lookup and server.router == "stand-in":
+        if lookup_path(server.version, server.router) == NOT_ROUTED:
             # Read where the stream runs, by no other member: its own is not the one that is broken.
             return frozenset({"no effect"}) if self.parameters.target == "tag" else frozenset()
         if self.parameters.fault in SLOWS:
@@ -162,7 +162,7 @@ class UpdateLookupStall:
 
     def selects_by_latency(self, server: ServerInfo) -> bool:
         # A mongos below 8.0 looks up itself, and is none of the members.
-        shards_look_up = server.router == "stand-in" or int(server.version.partition(".")[0]) >= 8
+        shards_look_up = lookup_path(server.version, server.router) == ROUTED_BY_SHARD
         parameters = self.parameters
         looks_up = parameters.traffic and parameters.full_document == "updateLookup"
         return shards_look_up and looks_up and parameters.target != "tag"

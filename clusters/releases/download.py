@@ -94,5 +94,6 @@ def _end_with_us() -> None:
 def _last(said: str) -> str:
     """What a program complained of, in one line."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith(("ERROR", "E:"))]
+    # Behind "ERROR: Exception:" pip shows a traceback, whose last line says what it was.
+    errors = [line for line in lines if line.startswith("ERROR:") and line != "ERROR: Exception:"]
     return repr((errors or lines or ["nothing"])[-1][:200])

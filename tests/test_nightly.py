@@ -18,7 +18,7 @@ import pytest
 from aftermath import Place
 from harness import exits
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(450)]
 
 CHECKED_IN: Final = Path(__file__).parent.parent / ".github/nightly.yml"
 STALLED: Final = "embedded/update-lookup-stall/freeze/pymongo"

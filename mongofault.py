@@ -9,6 +9,7 @@ finally:
 
 from importlib.metadata import version
 
+from clusters.compose.cluster import ComposeCluster
 from clusters.errors import ClusterError, MemberDied, Refused
 from clusters.kept import load as load_cluster
 from clusters.local import LocalCluster
@@ -27,6 +28,7 @@ __version__ = version("mongofault")
 
 __all__ = [
     "ClusterError",
+    "ComposeCluster",
     "Event",
     "Evidence",
     "Fault",

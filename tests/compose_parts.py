@@ -15,6 +15,9 @@ from aftermath import CLEAN_DEADLINE, Place
 from harness import exits
 
 Filters = dict[str, str | list[str] | bool]
+REMOVALS = 20
+"""A cluster has eight containers, and a network, volumes and processes."""
+NAMED_DEADLINE = 60.0
 LABEL = "mongofault.cluster"
 
 
@@ -32,7 +35,10 @@ def things(name: str) -> list[str]:
     wanted: Filters = {"label": f"{LABEL}={name}"}
     with asked() as engine:
         found = [
-            *(f"container {one.name} {one.status}" for one in engine.containers.list(all=True, filters=wanted)),
+            *(
+                f"container {one.name} {one.status}"
+                for one in engine.containers.list(all=True, filters=wanted, ignore_removed=True)
+            ),
             *(f"network {one.name}" for one in engine.networks.list(filters=wanted)),
             *(f"volume {one.name}" for one in engine.volumes.list(filters=wanted)),
         ]
@@ -53,6 +59,16 @@ def endpoints(container: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
     return {name: (one["IPAddress"], sorted(one["Aliases"] or ())) for name, one in found.items()}
 
 
+def patience(image: str) -> float:
+    """Seconds within which all of a killed run is gone: CLEAN_DEADLINE, and on a busy machine so many times as long as
+    the engine takes there and then to remove one container."""
+    with asked() as engine:
+        one = engine.containers.run(image, entrypoint=["/bin/busybox", "sleep", "600"], detach=True)
+        began = time.monotonic()
+        one.remove(force=True, v=True)
+        return max(CLEAN_DEADLINE, REMOVALS * (time.monotonic() - began))
+
+
 def left_after(place: Place, name: str, deadline: float = CLEAN_DEADLINE) -> list[str]:
     """What is still there of a cluster of that name, and of the place, after `deadline` seconds."""
     end = time.monotonic() + deadline
@@ -62,8 +78,12 @@ def left_after(place: Place, name: str, deadline: float = CLEAN_DEADLINE) -> lis
 
 
 def run_name(place: Place) -> str:
-    """Of the cluster that a run in this place has brought up."""
-    (ledger,) = [one for one in (place.root / "state/ledgers").iterdir() if not one.name.startswith(".")]
+    """Of the cluster that a run in this place brings up, as soon as it is written down."""
+    end = time.monotonic() + NAMED_DEADLINE
+    while not (found := list(place.root.glob("state/ledgers/[!.]*"))):
+        assert time.monotonic() < end, f"no ledger within {NAMED_DEADLINE:g} s"
+        time.sleep(0.01)
+    (ledger,) = found
     return ledger.name
 
 

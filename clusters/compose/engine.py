@@ -75,6 +75,12 @@ def version() -> str:
         raise Refused(f"no container engine: {error}; start it (dockerd, Docker Desktop), or set DOCKER_HOST") from None
 
 
+def prepare() -> None:
+    """Import the SDK and find the engine; that none is found is for whoever asks it."""
+    with suppress(EngineFailed), _asking("version"):
+        _api()
+
+
 def inspect(container: str) -> Document | None:
     """What the engine knows of a container; None where there is none."""
     return _found(lambda: _api().inspect_container(container), "inspect")

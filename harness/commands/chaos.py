@@ -55,7 +55,8 @@ def _as_stored(record: Record, given: dict[str, Any]) -> dict[str, Any]:
     """The options of the stored run that were not given anew."""
     stored, _schedule = record.chaos()
     asked = runs.chosen_of(given)
-    shaped = OWN_SHAPE if asked.get("cluster") is not None else ()
+    # The image goes with whom it was for.
+    shaped = OWN_SHAPE if asked.get("cluster") is not None else ("image",) if "provider" in asked else ()
     return {
         name: value
         for name, value in stored.items()

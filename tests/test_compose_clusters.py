@@ -12,7 +12,7 @@ import pytest
 from pymongo import MongoClient
 
 from aftermath import Place
-from compose_parts import asked, endpoints, in_group, left_after, member, process_state, things, up
+from compose_parts import asked, endpoints, left_after, member, things, up
 from harness import exits
 from stall_parts import outcome
 
@@ -100,19 +100,16 @@ PROOFS = {
 }
 
 
-@pytest.mark.parametrize(
-    "form", ["freeze", "freeze --fault-option how=signal", "kill", "restart --fault-option signal=KILL"]
-)
-def test_a_fault_by_hand_is_seen_by_the_kernel_and_healed(mine: dict[str, Any], place: Place, form: str) -> None:
+@pytest.mark.parametrize("form", ["kill", "restart --fault-option signal=KILL"])
+def test_a_container_that_was_killed_lives_again_where_it_was(mine: dict[str, Any], place: Place, form: str) -> None:
     before = member(NAME, "shard0-1")
     done = place.run("fault", *form.split(), "--on", "shard0-1", "--cluster", NAME, "--hold", "1s")
     assert done.returncode == exits.AS_EXPECTED, done.stdout + done.stderr
     after = member(NAME, "shard0-1")
     assert after["Id"] == before["Id"]
     assert after["State"]["Running"]
-    assert not in_group(after)
-    assert process_state(after) != "T"
-    assert (after["State"]["Pid"] != before["State"]["Pid"]) == form.startswith(("kill", "restart"))
+    assert after["State"]["Pid"] != before["State"]["Pid"]
+    assert endpoints(after) == endpoints(before)
 
 
 @pytest.mark.parametrize("fault", ["cpu-limit", "stutter", "latency"])

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
-
-import yaml
+from typing import TYPE_CHECKING, Any, Final
 
 from clusters import admin, commandline, shaping
 from clusters.compose.engine import TOKEN
 from clusters.topology import ROUTER, MemberSpec, SetSpec, Topology
+
+if TYPE_CHECKING:
+    import yaml
 
 PORT: Final = 27017
 """Where every server listens within its own network namespace."""
@@ -136,8 +138,10 @@ def mongos(topology: Topology, known: Mapping[str, str]) -> list[str]:
 
 def dump(document: Document, *, heading: str = "") -> str:
     """The text of a Compose file, `heading` being its first comment."""
+    import yaml  # late: most commands render nothing
+
     comment = "".join(f"# {line}\n" for line in heading.splitlines())
-    return comment + yaml.dump(_with_flow(document), Dumper=_Dumper, sort_keys=False, width=116, allow_unicode=True)
+    return comment + yaml.dump(_with_flow(document), Dumper=_dumper(), sort_keys=False, width=116, allow_unicode=True)
 
 
 def _server(member: str, name: str | None, image: str, port: int | None, labels: Mapping[str, str]) -> Document:
@@ -176,16 +180,20 @@ class _Flow(list[str]):
     """A list of words, written on as few lines as it takes."""
 
 
-class _Dumper(yaml.SafeDumper):
-    """Without anchors: each service says all of itself."""
+@cache
+def _dumper() -> type[yaml.SafeDumper]:
+    import yaml
 
-    def ignore_aliases(self, data: object) -> bool:
-        return True
+    class Dumper(yaml.SafeDumper):
+        """Without anchors: each service says all of itself."""
 
+        def ignore_aliases(self, data: object) -> bool:
+            return True
 
-_Dumper.add_representer(
-    _Flow, lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True)
-)
+    Dumper.add_representer(
+        _Flow, lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True)
+    )
+    return Dumper
 
 
 def _with_flow(node: Any) -> Any:

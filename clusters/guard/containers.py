@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +57,8 @@ class RemoveContainers:
 
     def _remove(self) -> list[str]:
         """One pass: containers, then what they used. What was there, by name."""
+        from concurrent.futures import ThreadPoolExecutor
+
         names = []
         with ThreadPoolExecutor(AT_ONCE) as threads:
             for kind in engine.KINDS:

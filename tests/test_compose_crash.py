@@ -15,7 +15,7 @@ from aftermath import Place, healed_after_a_kill, wait_for
 from compose_parts import endpoints, in_group, left_after, member, patience, process_state, run_name, things, up
 from harness import exits
 
-pytestmark = [pytest.mark.live, pytest.mark.docker]
+pytestmark = [pytest.mark.live, pytest.mark.docker, pytest.mark.timeout(400)]
 
 RUN = ("run", "update-lookup-stall", "--provider", "compose", "--streams", "2", "--hold", "30s", "--seed", "1")
 NAME = f"crash-{secrets.token_hex(3)}"

@@ -11,12 +11,16 @@ import pytest
 from docker.models.containers import Container
 from docker.models.networks import Network
 
-from clusters.compose import engine
+from clusters.compose import engine, netns
 from clusters.guard import (
     ContinueContainer,
+    LimitContainer,
     ReconnectContainer,
+    RemoveChain,
     RemoveContainers,
+    RemoveDiscipline,
     StartContainer,
+    Undo,
     UndoFailed,
     from_plain,
 )
@@ -25,6 +29,8 @@ from compose_parts import asked, endpoints
 pytestmark = [pytest.mark.docker]
 
 SLEEP = ["/bin/busybox", "sleep", "600"]
+TC = ("tc", "qdisc", "add", "dev", "eth0", "root")
+BUCKET = ("tbf", "rate", "1mbit", "burst", "16k", "limit", "64k")
 
 
 @pytest.fixture
@@ -128,6 +134,74 @@ def test_a_container_comes_back_to_its_network_under_its_names_and_its_address(
     undo.undo(5)
 
 
+def test_a_container_has_its_limits_again_and_one_killed_for_want_of_memory_is_started(
+    client: docker.DockerClient, token: str, docker_image: str
+) -> None:
+    script = "[ -e /tmp/lived ] && exec /bin/busybox sleep 600; >/tmp/lived; exec /bin/busybox awk "
+    hungry = ["/bin/busybox", "sh", "-c", f"""{script} 'BEGIN {{ s = "xxxxxxxx"; while (1) s = s s }}'"""]
+    one = client.containers.run(
+        docker_image,
+        entrypoint=hungry,
+        labels={engine.TOKEN: token},
+        mem_limit="32m",
+        memswap_limit="32m",
+        detach=True,
+    )
+    undo = LimitContainer(str(one.id), {"mem_limit": 64 << 20, "memswap_limit": 64 << 20, "cpu_quota": -1})
+    one.wait(timeout=60)
+    one.reload()
+    undo.undo(20)
+    undo.undo(20)
+    one.reload()
+    assert one.status == "running"
+    assert one.attrs["HostConfig"]["Memory"] == 64 << 20
+    one.remove(force=True, v=True)
+    undo.undo(5)
+
+
+def test_what_slows_and_stops_packets_is_taken_away_and_nothing_else(sleeper: Container) -> None:
+    if reason := netns.lacking(["tc", "iptables-restore"]):
+        pytest.skip(reason)
+    sleeper.reload()
+    pid = sleeper.attrs["State"]["Pid"]
+    identity = str(sleeper.id)
+    undos: list[Undo] = [RemoveChain(identity, "mongofault-ours"), RemoveDiscipline(identity, "eth0", "7:")]
+    for one in undos:
+        one.undo(5)
+    chains = [f":{name} - [0:0]" for name in ("mongofault-ours", "mongofault-theirs")]
+    jumps = [f"-A {hook} -j mongofault-{whose}" for hook in ("INPUT", "OUTPUT") for whose in ("ours", "theirs")]
+    netns.restore(pid, [*chains, *jumps, "-A mongofault-ours -j DROP"])
+    netns.run(pid, *TC, "handle", "7:", *BUCKET)
+    for _time in range(2):
+        for one in undos:
+            one.undo(5)
+    left = "\n".join(netns.rules(pid))
+    assert "mongofault-ours" not in left
+    assert left.count("mongofault-theirs") == 3
+    assert [one["kind"] for one in netns.disciplines(pid, "eth0")] == ["noqueue"]
+    netns.run(pid, *TC, "handle", "8:", *BUCKET)
+    undos[1].undo(5)
+    assert [one["handle"] for one in netns.disciplines(pid, "eth0")] == ["8:"]
+    sleeper.restart(timeout=0)
+    for one in undos:
+        one.undo(5)
+    sleeper.remove(force=True, v=True)
+    for one in undos:
+        one.undo(5)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"do": "limit container", "container": "x", "limits": {"pids_limit": 1}},
+        {"do": "remove chain", "container": "x", "chain": "DOCKER"},
+    ],
+)
+def test_what_is_not_ours_to_change_is_no_record(plain: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        from_plain(plain)
+
+
 def test_an_engine_that_does_not_answer_leaves_the_record_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     plain: list[dict[str, Any]] = [
@@ -135,6 +209,9 @@ def test_an_engine_that_does_not_answer_leaves_the_record_open(monkeypatch: pyte
         {"do": "continue container", "container": "x"},
         {"do": "start container", "container": "x", "life": ""},
         {"do": "reconnect container", "container": "x", "network": "y", "aliases": [], "address": ""},
+        {"do": "limit container", "container": "x", "limits": {"cpu_quota": -1}},
+        {"do": "remove discipline", "container": "x", "device": "eth0", "handle": "1:"},
+        {"do": "remove chain", "container": "x", "chain": "mongofault-x"},
     ]
     for one in plain:
         with pytest.raises(UndoFailed, match=r"no answer from tcp://127\.0\.0\.1:1"):

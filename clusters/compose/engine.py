@@ -140,6 +140,12 @@ def start(container: str) -> None:
         _api().start(container)
 
 
+def limit(container: str, limits: Mapping[str, int]) -> None:
+    """Limits of a container, in the SDK's names (`cpu_quota`); one that is gone has none."""
+    with _asking(f"update {container}", fine=(NOT_FOUND,)):
+        _api().update_container(container, **limits)
+
+
 def logs(container: str, since: float = 0.0) -> str:
     """What it wrote since then (seconds since the epoch)."""
     with _asking(f"logs {container}"):

@@ -5,13 +5,20 @@ library until a command is to be sent or a container undone.
 """
 
 from clusters.guard.abandoned import Survey, abandoned, heal, ledger_directory, state_root, survey, sweep
-from clusters.guard.containers import ContinueContainer, ReconnectContainer, RemoveContainers, StartContainer
+from clusters.guard.containers import (
+    ContinueContainer,
+    LimitContainer,
+    ReconnectContainer,
+    RemoveContainers,
+    StartContainer,
+)
 from clusters.guard.directories import MARKER, make_directory, new_path
 from clusters.guard.errors import GuardianFailed, LedgerError, LedgerGone, LedgerHeld, NameTaken, UndoFailed
 from clusters.guard.guardian import Guardian
 from clusters.guard.healing import Failure, Report, undo_all, undo_until_done
 from clusters.guard.ledger import Ledger
 from clusters.guard.logins import entrust
+from clusters.guard.namespaces import RemoveChain, RemoveDiscipline
 from clusters.guard.process import (
     STOPPED,
     TOKEN_VARIABLE,
@@ -61,6 +68,7 @@ __all__ = [
     "LedgerGone",
     "LedgerHeld",
     "Lifetime",
+    "LimitContainer",
     "NameTaken",
     "Opening",
     "Process",
@@ -68,8 +76,10 @@ __all__ = [
     "ReconnectContainer",
     "Record",
     "RemoveCgroup",
+    "RemoveChain",
     "RemoveContainers",
     "RemoveDirectory",
+    "RemoveDiscipline",
     "RemoveRule",
     "Report",
     "RunCommand",

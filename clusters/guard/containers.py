@@ -6,9 +6,9 @@ The SDK of the engine is imported only when one of them is to be carried out: th
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from clusters.compose import engine
 from clusters.guard.errors import UndoFailed
@@ -18,6 +18,7 @@ GRACE = 0.4
 a moment later."""
 PAUSE = 0.05
 """Seconds between two looks at the engine, which announces nothing to us."""
+LIMITS: Final = frozenset({"cpu_period", "cpu_quota", "mem_limit", "memswap_limit"})
 AT_ONCE = 8
 """Removals at a time; the engine does them side by side."""
 
@@ -149,6 +150,38 @@ class ReconnectContainer:
 
     def __str__(self) -> str:
         return f"connect container {self.container[:12]} to network {self.network[:12]} as {self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitContainer:
+    """Give a container limits, in the engine's names, and start it if the kernel has killed it for want of memory. One
+    that is gone needs none."""
+
+    container: str
+    limits: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.limits) - LIMITS:
+            raise ValueError(f"expected limits of a container, found {', '.join(sorted(unknown))}")
+
+    def undo(self, deadline: float) -> None:
+        end = time.monotonic() + deadline
+        while True:
+            try:
+                engine.limit(self.container, self.limits)
+                break
+            except engine.EngineFailed as error:
+                # One that is ending can be given none for a moment.
+                if time.monotonic() > end:
+                    raise UndoFailed(str(error)) from None
+            time.sleep(PAUSE)
+        state = _state(self.container)
+        if state.get("OOMKilled") and not state["Running"]:
+            _do(engine.start, self.container)
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{name} {value}" for name, value in self.limits.items())
+        return f"{told} for container {self.container[:12]}"
 
 
 def networks(inspected: dict[str, Any]) -> dict[str, dict[str, Any]]:

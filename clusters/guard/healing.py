@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clusters.guard.containers import ContinueContainer, ReconnectContainer, RemoveContainers
+from clusters.guard.containers import ContinueContainer, LimitContainer, ReconnectContainer, RemoveContainers
 from clusters.guard.errors import LedgerError, LedgerGone, UndoFailed
 from clusters.guard.ledger import Ledger
+from clusters.guard.namespaces import RemoveChain, RemoveDiscipline
 from clusters.guard.records import Record
 from clusters.guard.undo import KillProcess, RemoveCgroup, SignalProcess, alive, kill
 from clusters.wire import addresses
 
 EACH = 5.0
 """Seconds one undo may take, so that a server which does not answer holds up the others for no longer."""
-REACHING = (SignalProcess, ContinueContainer, ReconnectContainer)
+REACHING = (SignalProcess, ContinueContainer, ReconnectContainer, LimitContainer, RemoveDiscipline, RemoveChain)
 """What makes a member answer again: a command to one that is still stopped, or cut off, would only hang or be taken
 for one to a member that is gone."""
 OUTLIVING = (RemoveCgroup,)

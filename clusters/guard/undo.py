@@ -1,7 +1,7 @@
 """What can be undone: a closed set of primitives, each plain data that another process can carry out later.
 
 They know processes, directories, control groups and commands; which fault or member they belong to is not their
-business. Those on containers are in `containers`.
+business. Those on containers are in `containers` and `namespaces`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from clusters.guard import cgroups, commands, directories
-from clusters.guard.containers import ContinueContainer, ReconnectContainer, RemoveContainers, StartContainer
+from clusters.guard.containers import (
+    ContinueContainer,
+    LimitContainer,
+    ReconnectContainer,
+    RemoveContainers,
+    StartContainer,
+)
 from clusters.guard.errors import UndoFailed
+from clusters.guard.namespaces import RemoveChain, RemoveDiscipline
 from clusters.guard.process import TOKEN_VARIABLE, Process, find_by_tokens, send_signal, state, wait_gone
 
 SPAWN_GRACE = 0.5
@@ -277,6 +284,9 @@ Undo = (
     | ContinueContainer
     | StartContainer
     | ReconnectContainer
+    | LimitContainer
+    | RemoveDiscipline
+    | RemoveChain
 )
 
 KINDS: Mapping[str, type[Undo]] = {
@@ -296,6 +306,9 @@ KINDS: Mapping[str, type[Undo]] = {
     "continue container": ContinueContainer,
     "start container": StartContainer,
     "reconnect container": ReconnectContainer,
+    "limit container": LimitContainer,
+    "remove discipline": RemoveDiscipline,
+    "remove chain": RemoveChain,
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
 

@@ -17,8 +17,10 @@ from faults.isolate_primary import IsolatePrimary
 from faults.kill import Kill
 from faults.latency import Latency
 from faults.lock_wait import LockWait
+from faults.memory_limit import MemoryLimit
 from faults.move_tags import MoveTags
 from faults.no_tickets import NoTickets
+from faults.packet_loss import PacketLoss
 from faults.partition import Partition
 from faults.pause_replication import PauseReplication
 from faults.refuse import Refuse
@@ -50,8 +52,10 @@ __all__ = [
     "Kill",
     "Latency",
     "LockWait",
+    "MemoryLimit",
     "MoveTags",
     "NoTickets",
+    "PacketLoss",
     "Partition",
     "PauseReplication",
     "Refuse",

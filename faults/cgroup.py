@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from clusters.guard import RemoveCgroup
 from clusters.guard.cgroups import PREFIX, PROCESSES
 
 PERIOD_US = 100_000
@@ -61,22 +62,33 @@ class CpuGroup:
 
     def throttled(self) -> tuple[int, float]:
         """How often the kernel held it back, and for how many seconds in all. Raises OSError."""
-        found = dict(line.split() for line in (self.path / "cpu.stat").read_text().splitlines())
-        if self._place.version == 2:
-            return int(found["nr_throttled"]), int(found["throttled_usec"]) / 1e6
-        return int(found["nr_throttled"]), int(found["throttled_time"]) / 1e9
+        return throttled(self.path)
+
+    def undo(self) -> RemoveCgroup:
+        return RemoveCgroup(str(self.path), str(self._place.present))
+
+
+def throttled(group: Path) -> tuple[int, float]:
+    """How often the kernel held a group back, and for how many seconds in all. Raises OSError."""
+    found = counts(group / "cpu.stat")
+    seconds = found["throttled_usec"] / 1e6 if "throttled_usec" in found else found["throttled_time"] / 1e9
+    return found["nr_throttled"], seconds
+
+
+def counts(file: Path) -> dict[str, int]:
+    """What a file of the kernel counts, one name and number a line. Raises OSError."""
+    return {name: int(value) for name, value in (line.split() for line in file.read_text().splitlines())}
+
+
+def present_group(pid: int, controller: str) -> tuple[Literal[1, 2], Path]:
+    """Version and directory of the group in which a controller holds a process. Raises NoCgroup: a sentence."""
+    version, _mount, present = _found(pid, controller)
+    return version, present
 
 
 def place_for(pid: int) -> Place:
     """Where a group for this process may be made. Raises NoCgroup: a sentence."""
-    try:
-        groups, mounts = Path(f"/proc/{pid}/cgroup").read_text(), MOUNTS.read_text()
-    except OSError as error:
-        raise NoCgroup(f"its control group cannot be read: {error.strerror}") from None
-    found = find(groups, mounts)
-    if found is None:
-        raise NoCgroup("no control group with a cpu controller is mounted here")
-    version, mount, present = found
+    version, mount, present = _found(pid, "cpu")
     if version == 1:
         place = Place(1, present, present)
     else:
@@ -95,16 +107,27 @@ def place_for(pid: int) -> Place:
     return place
 
 
-def find(groups: str, mounts: str) -> tuple[Literal[1, 2], Path, Path] | None:
-    """Version, mount point and present group of the cpu controller, from /proc/PID/cgroup and /proc/self/mountinfo."""
+def _found(pid: int, controller: str) -> tuple[Literal[1, 2], Path, Path]:
+    try:
+        groups, mounts = Path(f"/proc/{pid}/cgroup").read_text(), MOUNTS.read_text()
+    except OSError as error:
+        raise NoCgroup(f"its control group cannot be read: {error.strerror}") from None
+    found = find(groups, mounts, controller)
+    if found is None:
+        raise NoCgroup(f"no control group with a {controller} controller is mounted here")
+    return found
+
+
+def find(groups: str, mounts: str, controller: str = "cpu") -> tuple[Literal[1, 2], Path, Path] | None:
+    """Version, mount point and present group of a controller, from /proc/PID/cgroup and /proc/self/mountinfo."""
     paths = {}
     for line in groups.splitlines():
         _number, controllers, path = line.split(":", 2)
         paths.update(dict.fromkeys(controllers.split(","), path))
     for version, root, mount, names in _cgroup_mounts(mounts):
         # Of version 2 the controllers are those that no hierarchy of version 1 has.
-        if (version == 1 and "cpu" in names) or (version == 2 and "cpu" not in paths):
-            present = Path(paths.get("cpu" if version == 1 else "", "/"))
+        if (version == 1 and controller in names) or (version == 2 and controller not in paths):
+            present = Path(paths.get(controller if version == 1 else "", "/"))
             return version, mount, mount / (present.relative_to(root) if present.is_relative_to(root) else Path())
     return None
 

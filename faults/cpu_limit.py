@@ -1,7 +1,8 @@
 """`cpu-limit`: a member that gets no more than a share of one CPU, as on a machine that is too small or too full.
 
-All its threads together, in a control group of ours: it works for that share of each tenth of a second and waits for
-the rest. Proven by the kernel's count of how often it was held back, while an aggregate of ours keeps it busy.
+All its threads together, in a control group of ours, or of a container in its own, which the engine limits: it works
+for that share of each tenth of a second and waits for the rest. Proven by the kernel's count of how often it was held
+back, while an aggregate of ours keeps it busy.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
-from clusters.guard import RemoveCgroup, Undo, UndoFailed, new_token
+from clusters.compose.container import ContainerMember
+from clusters.guard import Undo, UndoFailed, new_token
 from faults import process
 from faults.base import Evidence, HealFailed, Site, Unproven, register
-from faults.cgroup import CpuGroup, NoCgroup, Place, place_for
+from faults.cgroup import CpuGroup, NoCgroup, place_for
+from faults.container_limits import ContainerCpu
 from faults.direct import FAILURES, Direct
 from faults.options import Options
 
@@ -53,41 +56,39 @@ class CpuLimit:
     name: ClassVar[str] = "cpu-limit"
     options: ClassVar[type[Options]] = CpuLimitOptions
     spares_health: ClassVar[bool] = False
-    needs: ClassVar[str] = "a member that is a process of this machine, where control groups may be made"
+    needs: ClassVar[str] = "a member that is a container of this machine, or a process where control groups may be made"
     proven_by: ClassVar[str] = "the kernel's count of how often its control group was held back"
-    healed_by: ClassVar[str] = "back in the control group in which it was, and ours is gone"
+    healed_by: ClassVar[str] = "back in the control group it was in, and ours is gone; a container has its old limit"
     aim: ClassVar[str] = "any"
 
     def __init__(self, site: Site, options: Any = None) -> None:
         self.target = site.target
         self._share = (options or CpuLimitOptions()).share
-        self._token = new_token()
-        self._place: Place | None = None
+        self._group: CpuGroup | ContainerCpu | None = None
 
     async def available(self) -> str | None:
-        if reason := process.obstacle(self.target) or process.contained(self.target):
+        if reason := process.obstacle(self.target):
             return reason
         try:
-            self._found()
+            self._group = await asyncio.to_thread(self._found)
         except NoCgroup as error:
             return f"{self.target.name}: {error}"
         return None
 
     def undo(self) -> Sequence[Undo]:
-        return [self._undo()]
+        return [self._limited.undo()]
 
     async def inject(self) -> None:
         try:
-            group = self._group()
-            group.make(self._share)
-            group.take(self._pid())
+            await asyncio.to_thread(self._limited.make, self._share)
+            self._limited.take(self._pid())
         except (NoCgroup, OSError) as error:
             raise Unproven(f"{self.target.name} cannot be limited: {error}") from error
 
     async def proof(self) -> Evidence:
         working = asyncio.create_task(self._work())
         end = time.monotonic() + PROOF_DEADLINE
-        group = self._group()
+        group = self._limited
         try:
             while time.monotonic() < end and group.holds(self._pid()):
                 times, seconds = group.throttled()
@@ -107,26 +108,25 @@ class CpuLimit:
         raise Unproven(f"{self.target.name} was not held back by {group.path}")
 
     async def active(self) -> bool:
-        return self._place is not None and self._group().holds(self._pid())
+        return self._group is not None and self._group.holds(self._pid())
 
     async def heal(self) -> None:
-        if self._place is None:
+        if self._group is None:
             return
         try:
-            await asyncio.to_thread(self._undo().undo, HEAL_DEADLINE)
+            await asyncio.to_thread(self._group.undo().undo, HEAL_DEADLINE)
         except UndoFailed as error:
             raise HealFailed(f"{self.target.name}: {error}") from error
 
-    def _found(self) -> Place:
-        if self._place is None:
-            self._place = place_for(self._pid())
-        return self._place
+    def _found(self) -> CpuGroup | ContainerCpu:
+        if isinstance(self.target, ContainerMember):
+            return ContainerCpu(self.target.container, self._pid())
+        return CpuGroup(place_for(self._pid()), new_token())
 
-    def _group(self) -> CpuGroup:
-        return CpuGroup(self._found(), self._token)
-
-    def _undo(self) -> RemoveCgroup:
-        return RemoveCgroup(str(self._group().path), str(self._found().present))
+    @property
+    def _limited(self) -> CpuGroup | ContainerCpu:
+        assert self._group is not None
+        return self._group
 
     def _pid(self) -> int:
         server = process.server(self.target)

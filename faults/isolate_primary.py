@@ -16,7 +16,7 @@ from faults.base import Site, Unproven, register
 from faults.direct import NoAnswer, ask
 from faults.network import Probe
 from faults.options import Options
-from faults.partition import Partition, PartitionOptions
+from faults.partition import PartitionByProxy, PartitionOptions
 
 ELECTED = 45.0
 """Seconds until another must be the primary: the election timeout, 10 s by default, and a burdened machine."""
@@ -24,7 +24,7 @@ POLL = 0.1
 
 
 @register
-class IsolatePrimary(Partition):
+class IsolatePrimary(PartitionByProxy):
     """See the module."""
 
     name: ClassVar[str] = "isolate-primary"

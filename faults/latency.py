@@ -1,6 +1,7 @@
 """`latency`: everything on the way to a node comes later, in order; as on a long or a full line.
 
-By `ms` in each direction that is named, give or take up to `jitter`. Proven by a probe that takes as much longer.
+By `ms` in each direction that is named, give or take up to `jitter`. By the proxy, or by the kernel at both ends of a
+container's line (tc-netem(8)), where it has netem. Proven by a probe that takes as much longer.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from clusters.wire.proxy.client import Direction, Kind, Rule
-from faults.base import Unproven, register
+from faults.base import Fault, Unproven, register
+from faults.either import ByOptions, Either
 from faults.network import ANSWER, MessageOptions, NetworkFault, Probe
 from faults.options import Options
+from faults.shaping import ShapingFault
 
 PROBES = 3
+QUEUE = 100_000
+"""Packets that are held up at a time: ten thousand a second for ten seconds."""
 
 
-class LatencyOptions(MessageOptions):
+class LatencyOptions(MessageOptions, ByOptions):
     """Options of `latency`."""
 
     ms: float = Field(default=100.0, gt=0, le=600_000, description="Milliseconds later, in each direction.")
@@ -26,9 +31,8 @@ class LatencyOptions(MessageOptions):
     direction: Literal["both", "to", "from"] = Field(default="both", description="Requests, replies, or both.")
 
 
-@register
-class Latency(NetworkFault):
-    """Delay what is sent to one node; see the module."""
+class LatencyByProxy(NetworkFault):
+    """By a rule of the proxy."""
 
     name: ClassVar[str] = "latency"
     options: ClassVar[type[Options]] = LatencyOptions
@@ -47,3 +51,42 @@ class Latency(NetworkFault):
         if took < least:
             raise Unproven(f"an answer of {self.target.name} takes {took:.3f} s, expected {least:.3f} s or more")
         return f"an answer of {self.target.name} takes {took:.3f} s"
+
+
+class LatencyByKernel(ShapingFault):
+    """By netem at either end of a container's line."""
+
+    name: ClassVar[str] = "latency"
+    options: ClassVar[type[Options]] = LatencyOptions
+
+    @property
+    def discipline(self) -> Sequence[str]:
+        jitter = [f"{self.given.jitter:g}ms"] if self.given.jitter else []
+        return ("netem", "limit", str(QUEUE), "delay", f"{self.given.ms:g}ms", *jitter)
+
+    @property
+    def size(self) -> int:
+        """One packet."""
+        return 64
+
+    @property
+    def patience(self) -> float:
+        return float(4 * (self.given.ms + self.given.jitter) / 1000)
+
+    def effect(self, took: float, ways: int) -> str:
+        least = ways * max(0.0, self.given.ms - self.given.jitter) / 1000
+        if took < least:
+            raise Unproven(f"an answer of {self.target.name} takes {took:.3f} s, expected {least:.3f} s or more")
+        return f"an answer of {self.target.name} takes {took:.3f} s"
+
+
+@register
+class Latency(Either):
+    """Delay what is sent to one node; see the module."""
+
+    name: ClassVar[str] = "latency"
+    options: ClassVar[type[Options]] = LatencyOptions
+    spares_health: ClassVar[bool] = True
+    proven_by: ClassVar[str] = "a probe that takes as much longer, and the count of the proxy or the kernel"
+    by_proxy: ClassVar[type[Fault]] = LatencyByProxy
+    by_kernel: ClassVar[type[Fault]] = LatencyByKernel

@@ -21,6 +21,7 @@ from clusters.topology import ROUTER
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
 from clusters.wire.proxy.client import Kind, ProxyControl, Rule
 from faults.base import Evidence, HealFailed, Site, Unproven, by_name
+from faults.either import Either
 from faults.harmless import HARMLESS
 from faults.options import Names, Options
 
@@ -230,6 +231,7 @@ class NetworkFault:
         return [dict(one) for one in rules if one["id"] in ours]
 
 
-def in_the_network(name: str) -> bool:
-    """Whether the fault of that name needs a proxy before its target."""
-    return issubclass(by_name(name), NetworkFault)
+def in_the_network(name: str, *, contained: bool = False) -> bool:
+    """Whether the fault of that name needs a proxy before its target; some do not where that is a container."""
+    kind = by_name(name)
+    return issubclass(kind, NetworkFault) or (issubclass(kind, Either) and not contained)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,3 +109,30 @@ def in_group(container: dict[str, Any]) -> bool:
 def process_state(container: dict[str, Any]) -> str:
     """The letter that the kernel has for the container's first process."""
     return Path(f"/proc/{container['State']['Pid']}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def memory_limit(container: dict[str, Any]) -> int | None:
+    """Bytes that the kernel lets it have, None where it has no limit."""
+    file = Path(f"/sys/fs/cgroup/memory/docker/{container['Id']}/memory.limit_in_bytes")
+    if not file.exists():
+        lines = Path(f"/proc/{container['State']['Pid']}/cgroup").read_text().splitlines()
+        (path,) = [line.partition("::")[2] for line in lines if line.startswith("0::")]
+        file = Path("/sys/fs/cgroup") / path.lstrip("/") / "memory.max"
+    found = file.read_text().strip()
+    return None if found == "max" or int(found) > 1 << 60 else int(found)
+
+
+def shaped(container: dict[str, Any]) -> list[str]:
+    """Token buckets at either end of its line."""
+    pid = container["State"]["Pid"]
+    inside = ["nsenter", f"--net=/proc/{pid}/ns/net"]
+    (link,) = json.loads(_output(*inside, "ip", "-json", "link", "show", "type", "veth"))
+    found = json.loads(_output(*inside, "tc", "-json", "qdisc", "show", "dev", link["ifname"]))
+    for one in json.loads(_output("ip", "-json", "link", "show")):
+        if (one["ifindex"], one.get("link_index")) == (link["link_index"], link["ifindex"]):
+            found += json.loads(_output("tc", "-json", "qdisc", "show", "dev", one["ifname"]))
+    return [one["kind"] for one in found if one["kind"] == "tbf"]
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

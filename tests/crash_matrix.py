@@ -54,7 +54,7 @@ ON_MEMBERS = (
     "hide-member",
 )
 FORMS = (*NETWORK, *IN_SERVER, *ON_MEMBERS)
-ON_CONTAINERS = {"isolate"}
+ON_CONTAINERS = {"isolate", "memory-limit", "packet-loss"}
 """Those that no process can suffer; their harness is killed in test_compose_crash."""
 
 ANY = "at any moment"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -98,6 +97,8 @@ def filtering(lines: Sequence[str]) -> str:
 
 
 def _run(command: Sequence[str], said: str) -> str:
+    import subprocess  # late: a guardian has no use for it before something is to be undone
+
     try:
         done = subprocess.run(command, input=said, capture_output=True, text=True, timeout=DEADLINE, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -69,7 +69,8 @@ class Chaos:
         return sharded_cluster(self.parameters.shards, self.parameters.members)
 
     def proxied(self) -> bool:
-        return any(in_the_network(name) for name in self.parameters.wish.faults)
+        contained = self.parameters.provider == "compose"
+        return any(in_the_network(name, contained=contained) for name in self.parameters.wish.faults)
 
     def suits(self, cluster: Cluster) -> str | None:
         return None if cluster.topology.sharded else "a sharded cluster is needed"

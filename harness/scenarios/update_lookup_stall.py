@@ -44,7 +44,7 @@ HANGS = (
     *("kill", "terminate", "remove-member", "hide-member"),
 )
 """Faults under which a lookup waits: for its answer, or for a member with the tag, of which there is none."""
-SLOWS = ("latency", "bandwidth", "slow-apply", "stutter", "cpu-limit", "restart")
+SLOWS = ("latency", "bandwidth", "slow-apply", "stutter", "cpu-limit", "memory-limit", "packet-loss", "restart")
 """Faults under which a lookup is late; whether the stream keeps up is a matter of how late, and of the load. A getMore
 answers when all lookups of its batch are done: with 0.1 s for each, streams with ten events a second fell silent."""
 BREAKS = ("cut",)
@@ -110,7 +110,8 @@ class UpdateLookupStall:
         return topology
 
     def proxied(self) -> bool:
-        return self.parameters.fault != "none" and in_the_network(self.parameters.fault)
+        contained = self.parameters.provider == "compose"
+        return self.parameters.fault != "none" and in_the_network(self.parameters.fault, contained=contained)
 
     def suits(self, cluster: Cluster) -> str | None:
         if not cluster.topology.sharded:

@@ -62,7 +62,8 @@ class Freeze:
 
     async def proof(self) -> Evidence:
         if not await process.comes(self.target.frozen, PROOF_DEADLINE):
-            raise Unproven(f"{self.target.name} is not stopped {PROOF_DEADLINE:g} s after it was to be")
+            stopped = "stopped" if isinstance(self.target, ContainerMember) else "in process state T"
+            raise Unproven(f"{self.target.name} is not {stopped} {PROOF_DEADLINE:g} s after it was to be")
         if isinstance(self.target, ContainerMember):
             shown = self.target.stillness()
             return Evidence(f"{self.target.name} is stopped: {shown}", {"shown": shown, "host": self.target.host})

@@ -24,6 +24,7 @@ STARTED: dict[str, Any] = {
         ("seed", 1, exits.UNKNOWN),
         ("server", "6.0.5", exits.REFUSED),
         ("server", -7, exits.REFUSED),
+        ("server", {}, exits.REFUSED),
         ("driver", "pymongo", exits.REFUSED),
         ("driver", -7, exits.REFUSED),
         ("parameters", "none", exits.REFUSED),

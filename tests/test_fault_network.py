@@ -29,7 +29,7 @@ TARGET, OTHER = "rs0-2", "rs0-1"
 
 @pytest.fixture(scope="module")
 async def cluster() -> AsyncIterator[OwnCluster]:
-    one = await local.bring_up(single_replica_set(3), "tests-proxied", proxied=True)
+    one = await local.bring_up(single_replica_set(3), "tests-network", proxied=True)
     try:
         yield one
     finally:

@@ -98,14 +98,12 @@ def test_paused_replication_and_a_held_command_look_healthy_and_are_got_out_of_b
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 @pytest.mark.parametrize("form", FORMS)
 def test_every_fault_stalls_the_streams_and_every_release_frees_them(place: Place, form: str) -> None:
     ran(place, *((form, release) for release in RELEASES))
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 @pytest.mark.parametrize(
     "faces",
     [
@@ -118,7 +116,6 @@ def test_motor_stalls_and_is_freed_as_its_successor_is(place: Place, faces: tupl
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 def test_a_fault_inside_a_server_whose_injection_does_nothing_makes_the_run_unknown(place: Place) -> None:
     script = (
         "import faults\n"

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Final
 from pydantic import Field
 
 from clusters.compose.container import ContainerMember
-from clusters.guard import Undo, UndoFailed, new_token
+from clusters.guard import Undo, new_token
 from faults import process
-from faults.base import Evidence, HealFailed, Site, Unproven, register
+from faults.base import Evidence, Site, Unproven, register
 from faults.cgroup import CpuGroup, NoCgroup, place_for
 from faults.container_limits import ContainerCpu
 from faults.direct import FAILURES, Direct
@@ -81,7 +81,7 @@ class CpuLimit:
     async def inject(self) -> None:
         try:
             await asyncio.to_thread(self._limited.make, self._share)
-            self._limited.take(self._pid())
+            self._limited.take(process.pid(self.target))
         except (NoCgroup, OSError) as error:
             raise Unproven(f"{self.target.name} cannot be limited: {error}") from error
 
@@ -90,7 +90,7 @@ class CpuLimit:
         end = time.monotonic() + PROOF_DEADLINE
         group = self._limited
         try:
-            while time.monotonic() < end and group.holds(self._pid()):
+            while time.monotonic() < end and group.holds(process.pid(self.target)):
                 times, seconds = group.throttled()
                 if times >= THROTTLED:
                     return Evidence(
@@ -108,30 +108,22 @@ class CpuLimit:
         raise Unproven(f"{self.target.name} was not held back by {group.path}")
 
     async def active(self) -> bool:
-        return self._group is not None and self._group.holds(self._pid())
+        return self._group is not None and self._group.holds(process.pid(self.target))
 
     async def heal(self) -> None:
         if self._group is None:
             return
-        try:
-            await asyncio.to_thread(self._group.undo().undo, HEAL_DEADLINE)
-        except UndoFailed as error:
-            raise HealFailed(f"{self.target.name}: {error}") from error
+        await process.undone(self.target, self.undo(), HEAL_DEADLINE)
 
     def _found(self) -> CpuGroup | ContainerCpu:
         if isinstance(self.target, ContainerMember):
-            return ContainerCpu(self.target.container, self._pid())
-        return CpuGroup(place_for(self._pid()), new_token())
+            return ContainerCpu(self.target.container, process.pid(self.target))
+        return CpuGroup(place_for(process.pid(self.target)), new_token())
 
     @property
     def _limited(self) -> CpuGroup | ContainerCpu:
         assert self._group is not None
         return self._group
-
-    def _pid(self) -> int:
-        server = process.server(self.target)
-        assert server.process is not None
-        return server.process.pid
 
     async def _work(self) -> None:
         """Keep one thread of it busy; a router, which has no such collection, with many small questions."""

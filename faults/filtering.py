@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from clusters.compose import netns
 from clusters.compose.container import ContainerMember
 from clusters.guard import RemoveChain, Undo
+from faults.base import Site
 from faults.namespace import NamespaceFault
 
 HOOKS: Final = ("INPUT", "OUTPUT")
@@ -25,11 +26,9 @@ class FilteringFault(NamespaceFault):
     tools: ClassVar[tuple[str, ...]] = ("ip", netns.SAVED, netns.RESTORE[0])
     healed_by: ClassVar[str] = "its chain of rules is removed from the container's network namespace"
 
-    @property
-    def chain(self) -> str:
-        if not hasattr(self, "_chain"):
-            self._chain = f"{netns.CHAIN}{secrets.token_hex(4)}"
-        return self._chain
+    def __init__(self, site: Site, options: Any = None) -> None:
+        super().__init__(site, options)
+        self.chain = f"{netns.CHAIN}{secrets.token_hex(4)}"
 
     def rules(self) -> Sequence[str]:
         """What each rule matches, as iptables(8) has it, for packets that come in and for those that go out."""

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 from clusters.compose import engine
 from clusters.compose.container import ContainerMember
-from clusters.guard import ReconnectContainer, Undo, UndoFailed
+from clusters.guard import ReconnectContainer, Undo
 from faults import process
-from faults.base import Evidence, HealFailed, Site, Unproven, register
+from faults.base import Evidence, Site, Unproven, register
 from faults.options import Options
 
 PROOF_DEADLINE = 5.0
@@ -67,10 +67,7 @@ class Isolate:
         return self._interfaces() == [LOOPBACK]
 
     async def heal(self) -> None:
-        try:
-            await asyncio.to_thread(self._connection.undo, HEAL_DEADLINE)
-        except UndoFailed as error:
-            raise HealFailed(f"{self.target.name}: {error}") from error
+        await process.undone(self.target, self.undo(), HEAL_DEADLINE)
 
     @property
     def _connection(self) -> ReconnectContainer:
@@ -79,10 +76,8 @@ class Isolate:
 
     def _interfaces(self) -> list[str]:
         """Those in the network namespace of its process (proc(5), `net/dev`); none where it has ended."""
-        running = process.server(self.target).process
-        assert running is not None
         try:
-            lines = Path(f"/proc/{running.pid}/net/dev").read_text().splitlines()[2:]
+            lines = Path(f"/proc/{process.pid(self.target)}/net/dev").read_text().splitlines()[2:]
         except OSError:
             return []
         return [line.partition(":")[0].strip() for line in lines]

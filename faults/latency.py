@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from clusters.member import Member
 from clusters.wire.proxy.client import Direction, Kind, Rule
 from faults.base import Fault, Unproven, register
 from faults.either import ByOptions, Either
@@ -31,6 +32,14 @@ class LatencyOptions(MessageOptions, ByOptions):
     direction: Literal["both", "to", "from"] = Field(default="both", description="Requests, replies, or both.")
 
 
+def longer(target: Member, given: LatencyOptions, took: float, ways: int) -> str:
+    """That an answer took as much longer as it must, by so many ways that are delayed. Raises Unproven."""
+    least = ways * max(0.0, given.ms - given.jitter) / 1000
+    if took < least:
+        raise Unproven(f"an answer of {target.name} takes {took:.3f} s, expected {least:.3f} s or more")
+    return f"an answer of {target.name} takes {took:.3f} s"
+
+
 class LatencyByProxy(NetworkFault):
     """By a rule of the proxy."""
 
@@ -45,12 +54,8 @@ class LatencyByProxy(NetworkFault):
 
     async def effect(self, probe: Probe) -> str:
         given: LatencyOptions = self.given
-        ways = 2 if given.direction == "both" else 1
-        least = ways * max(0.0, given.ms - given.jitter) / 1000
         took = min([await probe.ask(ANSWER + 4 * given.ms / 1000) for _ in range(PROBES)])
-        if took < least:
-            raise Unproven(f"an answer of {self.target.name} takes {took:.3f} s, expected {least:.3f} s or more")
-        return f"an answer of {self.target.name} takes {took:.3f} s"
+        return longer(self.target, given, took, 2 if given.direction == "both" else 1)
 
 
 class LatencyByKernel(ShapingFault):
@@ -74,10 +79,7 @@ class LatencyByKernel(ShapingFault):
         return float(4 * (self.given.ms + self.given.jitter) / 1000)
 
     def effect(self, took: float, ways: int) -> str:
-        least = ways * max(0.0, self.given.ms - self.given.jitter) / 1000
-        if took < least:
-            raise Unproven(f"an answer of {self.target.name} takes {took:.3f} s, expected {least:.3f} s or more")
-        return f"an answer of {self.target.name} takes {took:.3f} s"
+        return longer(self.target, self.given, took, ways)
 
 
 @register

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from clusters.compose.container import ContainerMember
-from clusters.guard import Undo, UndoFailed
+from clusters.guard import Undo
 from clusters.wire.connection import Connection
 from faults import process
-from faults.base import Evidence, HealFailed, Site, Unproven, register
+from faults.base import Evidence, Site, Unproven, register
 from faults.cgroup import NoCgroup
 from faults.container_limits import MEBIBYTE, ContainerMemory
 from faults.direct import FAILURES
@@ -63,7 +63,7 @@ class MemoryLimit:
         if reason := process.obstacle(self.target):
             return reason
         try:
-            self._memory = await asyncio.to_thread(ContainerMemory, self.target.container, self._pid())
+            self._memory = await asyncio.to_thread(ContainerMemory, self.target.container, process.pid(self.target))
             needed = self._memory.needed() / MEBIBYTE
         except (NoCgroup, OSError) as error:
             return f"{self.target.name}: {error}"
@@ -118,23 +118,15 @@ class MemoryLimit:
         """Also where it has been killed for want of memory: until the heal it has none."""
         if self._memory is None:
             return False
-        return self._memory.holds(self._pid()) or await asyncio.to_thread(self._memory.killed)
+        return self._memory.holds(process.pid(self.target)) or await asyncio.to_thread(self._memory.killed)
 
     async def heal(self) -> None:
         if self._memory is None:
             return
-        try:
-            await asyncio.to_thread(self._memory.undo().undo, HEAL_DEADLINE)
-        except UndoFailed as error:
-            raise HealFailed(f"{self.target.name}: {error}") from error
+        await process.undone(self.target, self.undo(), HEAL_DEADLINE)
         await process.started(self.target, None)
 
     @property
     def _limited(self) -> ContainerMemory:
         assert self._memory is not None
         return self._memory
-
-    def _pid(self) -> int:
-        server = process.server(self.target)
-        assert server.process is not None
-        return server.process.pid

@@ -16,10 +16,9 @@ from typing import Any, ClassVar, Final, TypeVar
 from clusters.compose import netns
 from clusters.compose.container import ContainerMember
 from clusters.errors import ClusterError
-from clusters.guard import Undo, UndoFailed
-from clusters.member import Member
+from clusters.guard import Undo
 from faults import process
-from faults.base import HealFailed, Site, Unproven
+from faults.base import Site, Unproven
 from faults.options import Options
 
 HEAL_DEADLINE: Final = 20.0
@@ -107,15 +106,11 @@ class NamespaceFault:
             return False
 
     async def heal(self) -> None:
-        try:
-            for one in self.undo():
-                await asyncio.to_thread(one.undo, HEAL_DEADLINE)
-        except UndoFailed as error:
-            raise HealFailed(f"{self.target.name}: {error}") from error
+        await process.undone(self.target, self.undo(), HEAL_DEADLINE)
 
     @property
     def pid(self) -> int:
-        return pid_of(self.target)
+        return process.pid(self.target)
 
     async def tried(self, act: Callable[..., Result], *arguments: Any) -> Result:
         """Raises Unproven where a tool fails."""
@@ -123,13 +118,6 @@ class NamespaceFault:
             return await asyncio.to_thread(act, *arguments)
         except netns.ToolFailed as error:
             raise Unproven(f"{self.name} on {self.target.name}: {error}") from error
-
-
-def pid_of(member: Member) -> int:
-    """Of its first process, which may have ended."""
-    server = process.server(member)
-    assert server.process is not None
-    return server.process.pid
 
 
 def address_of(member: ContainerMember) -> str | None:

@@ -19,10 +19,11 @@ from clusters.compose.container import ContainerMember
 from clusters.compose.render import PORT
 from clusters.member import Member
 from clusters.wire.proxy.client import Kind, Rule
+from faults import process
 from faults.base import Evidence, Fault, Site, Unproven, register
 from faults.either import ByOptions, Either
 from faults.filtering import FilteringFault
-from faults.namespace import address_of, pid_of, reaches
+from faults.namespace import address_of, reaches
 from faults.network import ANSWER, NO_ANSWER, NetworkFault, Probe
 from faults.options import Names, Options
 
@@ -167,7 +168,7 @@ class PartitionByKernel(FilteringFault):
         tries: dict[str, tuple[int, str]] = {}
         for name, (other, address) in self._others.items():
             if self.given.way != "out":
-                tries[f"one from {name} to {self.target.name}"] = pid_of(other), self.address
+                tries[f"one from {name} to {self.target.name}"] = process.pid(other), self.address
             if self.given.way != "in":
                 tries[f"one from {self.target.name} to {name}"] = self.pid, address
         outcomes = await asyncio.gather(

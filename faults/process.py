@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from clusters.compose.container import ContainerMember
 from clusters.errors import ClusterError
-from clusters.guard import ContinueContainer, Process, SignalProcess, StartContainer, StartProcess, Undo
+from clusters.guard import ContinueContainer, Process, SignalProcess, StartContainer, StartProcess, Undo, UndoFailed
 from clusters.member import LocalMember, Member
 from clusters.ports import free
 from faults.base import Evidence, HealFailed, Unproven
@@ -49,6 +49,22 @@ def contained(target: Member) -> str | None:
 def server(target: Member) -> LocalMember | ContainerMember:
     assert isinstance(target, LocalMember | ContainerMember)
     return target
+
+
+def pid(target: Member) -> int:
+    """Of its process, which may have ended."""
+    process = server(target).process
+    assert process is not None
+    return process.pid
+
+
+async def undone(target: Member, undos: Sequence[Undo], deadline: float) -> None:
+    """What the guardian would do, done here, each within `deadline` seconds. Raises HealFailed."""
+    try:
+        for one in undos:
+            await asyncio.to_thread(one.undo, deadline)
+    except UndoFailed as error:
+        raise HealFailed(f"{target.name}: {error}") from error
 
 
 async def comes(condition: Callable[[], bool], deadline: float) -> bool:

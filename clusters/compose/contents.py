@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from clusters.binaries import find_mongod
+from clusters.binaries import find_mongod, versions_of
 from clusters.compose import engine, image
 from clusters.errors import ClusterError, Refused
 from clusters.guard import RemoveContainers, new_token, undo_until_done
 from clusters.local import open_ledger
+from clusters.quirks import major_of
 
 OFFICIAL: Final = "mongo:8.0"
 VARIABLE: Final = "MONGO_IMAGE"
@@ -32,8 +32,7 @@ class Contents:
 
     @property
     def major(self) -> tuple[int, int]:
-        first, second, *_ = self.version.split(".")
-        return int(first), int(second)
+        return major_of(self.version)
 
 
 def local_image() -> str | None:
@@ -98,8 +97,6 @@ def _asked(name: str, _identity: str) -> Contents:
         if report.failed:
             raise ClusterError("could not be removed: " + "; ".join(str(failure) for failure in report.failed))
         guardian.dismiss()
-    version = re.search(r"db version v(\d+\.\d+\.\d+\S*)", said)
-    if version is None:
+    if (told := versions_of(said)) is None:
         raise Refused(f"image {name} has no mongod that runs: expected one such as {OFFICIAL}")
-    git_version = re.search(r'"gitVersion": "(\w+)"', said)
-    return Contents(name, version[1], git_version[1] if git_version else "", mongos is not None)
+    return Contents(name, *told, mongos is not None)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from clusters.errors import Refused
-from clusters.releases.cache import cache_root, directory_of, installed
+from clusters.releases.cache import cache_root, directory_of, installed, needed
 from clusters.releases.catalogue import RELEASES, Release, released
 from clusters.releases.install import install as install_release
 from harness.output import as_json, complain, say, table
@@ -50,10 +49,7 @@ def install(versions: list[str] = typer.Argument(..., metavar="VERSION...", show
 @app.command("path")
 def path(version: str = Version) -> None:
     """Print the directory of an installed version, for MONGODB_BINARIES."""
-    directory = installed(version)
-    if directory is None:
-        raise Refused(f"mongod {version} is not installed here: mongofault binaries install {version}")
-    say(str(directory))
+    say(str(needed(version)))
 
 
 def _use(release: Release) -> str:

@@ -10,6 +10,7 @@ from clusters import local
 from clusters.cluster import Own, ServerInfo
 from clusters.compose import command, contents, engine
 from clusters.compose import provider as compose
+from clusters.compose.contents import Contents
 from clusters.errors import Refused
 from clusters.topology import Topology
 
@@ -32,18 +33,30 @@ async def bring_up(
     every node, which containers cannot have. Raises Refused where nothing was started, ClusterError.
     """
     settled = await asyncio.to_thread(settle, topology, provider, image, proxied=proxied)
-    if settled.provider == "compose":
-        return await compose.bring_up(topology, name, seed=seed, image=settled.image)
-    return await local.bring_up(topology, name, seed=seed, proxied=proxied)
+    return await settled.bring_up(topology, name, seed=seed, proxied=proxied)
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Who brings it up, of what image, and what server it will be."""
+    """What server a cluster will be, and who brings it up: containers of an image, by what is in that, else processes
+    of this machine."""
 
-    provider: Literal["local", "compose"]
-    image: str | None
     server: ServerInfo
+    inside: Contents | None = None
+
+    @property
+    def provider(self) -> Literal["local", "compose"]:
+        return "local" if self.inside is None else "compose"
+
+    @property
+    def image(self) -> str | None:
+        return None if self.inside is None else self.inside.image
+
+    async def bring_up(self, topology: Topology, name: str, *, seed: int, proxied: bool) -> Own:
+        """Of the topology for which it was settled; else as the function of that name."""
+        if self.inside is not None:
+            return await compose.bring_up(topology, name, self.inside, seed=seed)
+        return await local.bring_up(topology, name, seed=seed, proxied=proxied)
 
 
 def settle(topology: Topology, provider: Provider, image: str | None, *, proxied: bool) -> Settled:
@@ -54,8 +67,8 @@ def settle(topology: Topology, provider: Provider, image: str | None, *, proxied
         raise Refused("a proxy before every node is not to be had with --provider compose; expected --provider local")
     if provider == "compose" or (provider == "auto" and not proxied and _possible(image)):
         inside = contents.of(image, topology.settings.server_version)
-        return Settled("compose", inside.image, compose.server_info(topology, inside))
-    return Settled("local", None, local.server_info(topology))
+        return Settled(compose.server_info(topology, inside), inside)
+    return Settled(local.server_info(topology))
 
 
 def _possible(image: str | None) -> bool:

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
-from clusters import adopted, kept, local, ownership, providers
+from clusters import adopted, kept, local, ownership
 from clusters.cluster import Ours, ServerInfo, entrances
 from clusters.errors import Refused
 from clusters.guard import Guardian, Ledger
-from clusters.providers import Provider
+from clusters.providers import Settled
 from clusters.topology import Topology
 from clusters.uri import Uri
 from clusters.wire import access
@@ -37,12 +37,11 @@ async def own_ground(
     *,
     seed: int,
     proxied: bool,
-    provider: Provider,
-    image: str | None,
+    settled: Settled,
     down: Callable[[], None],
 ) -> AsyncIterator[Ground]:
-    """A cluster brought up for this run (see `providers.bring_up`); `down` is called before it is taken down."""
-    own = await providers.bring_up(topology, name, seed=seed, proxied=proxied, provider=provider, image=image)
+    """A cluster brought up for this run; `down` is called before it is taken down."""
+    own = await settled.bring_up(topology, name, seed=seed, proxied=proxied)
     try:
         yield Ground(own, own.ledger, own.guardian)
     finally:

@@ -171,8 +171,7 @@ class _Course:
             name,
             seed=self._parameters.seed,
             proxied=proxied,
-            provider=settled.provider,
-            image=settled.image,
+            settled=settled,
             down=partial(self._view.phase, "take-down"),
         )
 

@@ -19,7 +19,7 @@ from pymongo.errors import PyMongoError
 
 from clusters import admin, commandline, memory, ports, quirks, ready, shaping
 from clusters.cluster import ServerInfo
-from clusters.compose import command, contents, engine, render
+from clusters.compose import command, engine, render
 from clusters.compose.cluster import OwnComposeCluster
 from clusters.compose.container import ContainerMember
 from clusters.compose.contents import Contents
@@ -57,13 +57,13 @@ TAKEN: Final = ("already allocated", "already in use", "overlaps with other", "i
 LISTEN_DEADLINE: Final = 60.0
 
 
-async def bring_up(topology: Topology, name: str, *, seed: int = 0, image: str | None = None) -> OwnComposeCluster:
+async def bring_up(topology: Topology, name: str, inside: Contents, *, seed: int = 0) -> OwnComposeCluster:
     """A cluster, Ready: see `clusters.ready`. It goes when this process goes, unless `keep` is called.
 
-    `image`: see `contents.of`; one without a mongos gets the stand-in router, as a process of this machine.
-    Raises Refused where nothing was started, ClusterError where the bring-up failed and everything was removed again.
+    `inside`: its image (see `contents.of`); one without a mongos gets the stand-in router, as a process of this
+    machine. Raises Refused where nothing was started, ClusterError where the bring-up failed and everything was removed
+    again.
     """
-    inside = await asyncio.to_thread(contents.of, image, topology.settings.server_version)
     await asyncio.to_thread(command.command)
     topology = _for_image(topology, inside)
     _check(topology, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from clusters.errors import Refused
 from clusters.uri import Uri, needed
 from harness import exits, scenarios
 from harness.commands import options, questions, versions
+from harness.commands.suites import Suite
 from harness.history import HistoryError
 from harness.interrupts import interruptible
 from harness.output import as_json, complain, out, say
@@ -29,6 +30,7 @@ from harness.scenarios.parameters import build, named
 from harness.scenarios.retry_overlap import RetryOverlap
 from harness.scenarios.update_lookup_stall import UpdateLookupStall
 
+SUITES: Mapping[type[Scenario], Suite] = {RetryOverlap: questions.SUITE, UpdateLookupStall: versions.SUITE}
 EXTRA_NAMES = ("runs", "json", "quiet", "config")
 
 app = typer.Typer(help="Ask a scenario's question of a real cluster.", no_args_is_help=True, rich_markup_mode=None)
@@ -83,10 +85,8 @@ def _body(scenario: type[Scenario], given: dict[str, Any]) -> None:
 for _name, _scenario in scenarios.SCENARIOS.items():
     _run_it: Callable[[dict[str, Any]], None] = partial(_body, _scenario)
     _extra = EXTRA
-    if _scenario is RetryOverlap:
-        _run_it, _extra = questions.instead(_run_it), {**EXTRA, **questions.EXTRA}
-    elif _scenario is UpdateLookupStall:
-        _run_it, _extra = versions.instead(_run_it), {**EXTRA, **versions.EXTRA}
+    if _suite := SUITES.get(_scenario):
+        _run_it, _extra = _suite.instead(_run_it), {**EXTRA, **_suite.extra}
     app.command(_name)(options.command(_scenario.model, _run_it, _scenario.question, _extra))
 
 

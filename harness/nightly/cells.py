@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Final
 
 from clusters.errors import Refused
 from harness.nightly.plan import Fault, Plan, Scenario
 from harness.scenarios import SCENARIOS
-from harness.scenarios.parameters import Parameters, build, named, option_name
+from harness.scenarios.parameters import Parameters, build, named, typed
 
 NO_FAULT: Final = "-"
 """In the place of a fault, of a scenario that has faults of its own choosing (`chaos`)."""
@@ -121,7 +121,7 @@ def _cell(
         fault=fault.name if fault else NO_FAULT,
         fault_options=tuple(fault.options) if fault else (),
         driver=driver,
-        options=tuple(_options(given)),
+        options=tuple(typed(given)),
         limit=plan.limits.cell,
     )
 
@@ -130,17 +130,3 @@ def _expected(plan: Plan, name: str) -> list[str]:
     """Of several patterns that fit, the last one's."""
     fitting = [outcomes for pattern, outcomes in plan.expect.items() if _fits(name, pattern)]
     return fitting[-1] if fitting else []
-
-
-def _options(given: Mapping[str, Any]) -> list[str]:
-    """As they are typed."""
-    typed: list[str] = []
-    for name, value in given.items():
-        option = option_name(name)
-        if isinstance(value, bool):
-            typed.append(option if value else f"--no-{option.removeprefix('--')}")
-        elif isinstance(value, list):
-            typed += [part for one in value for part in (option, str(one))]
-        elif value is not None:
-            typed += [option, str(value)]
-    return typed

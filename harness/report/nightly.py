@@ -10,6 +10,7 @@ from harness.lookups import NOT_ROUTED
 from harness.measures import duration
 from harness.nightly.results import NOT_RUN, UNKNOWN, Night, Row
 from harness.report.junit import Case
+from harness.report.pages import markdown
 from harness.scenarios.update_lookup_stall import UpdateLookupStall
 
 COLUMNS: Final = ("version", "router", "scenario", "fault", "driver", "outcome", "expected", "verdict", "seconds")
@@ -130,8 +131,7 @@ def _section(row: Row) -> list[str]:
 
 
 def _table(columns: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
-    lines = [columns, ["---"] * len(columns), *([_plain(cell).replace("|", "\\|") for cell in one] for one in body)]
-    return [f"| {' | '.join(one)} |" for one in lines]
+    return markdown(columns, [[_plain(cell) for cell in one] for one in body])
 
 
 def _plain(text: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.report.pages import markdown
+from harness.scenarios.parameters import typed
 from harness.suites.findings import Findings
 from harness.suites.question import Answer, Comparison, plain
 
@@ -40,15 +42,15 @@ def page(findings: Findings, parameters: Mapping[str, Mapping[str, Any]]) -> str
         f"- {len(findings.evidence.runs)} runs and {len(findings.evidence.looks)} looks, each on a cluster of its own: "
         f"{findings.seconds:.0f} s; seed {findings.seed}",
         "",
-        "| question | answer |",
-        "|---|---|",
-        *(f"| {one.question.title} | {f'{one.verdict} {_score(one)}'.strip()} |" for one in findings.answers),
+        *markdown(
+            ("question", "answer"),
+            [(one.question.title, f"{one.verdict} {_score(one)}".strip()) for one in findings.answers],
+        ),
     ]
     for one in findings.answers:
         lines += _section(one, findings)
     lines += ["", "## The runs", "", "What is not said is the default of `retry-overlap`.", ""]
-    lines += ["| run | options |", "|---|---|"]
-    lines += [f"| {name} | {_options(parameters[name])} |" for name in findings.evidence.runs]
+    lines += markdown(("run", "options"), [(name, _options(parameters[name])) for name in findings.evidence.runs])
     return "\n".join(lines) + "\n"
 
 
@@ -63,16 +65,14 @@ def _section(one: Answer, findings: Findings) -> Sequence[str]:
     if any("sharded" in name for name in question.runs):
         lines += ["", f"Router: {findings.router}."]
     if one.comparisons:
-        lines += ["", "| figure | found | expected | |", "|---|---|---|---|"]
-        lines += [_row(each) for each in one.comparisons]
+        lines += ["", *markdown(("figure", "found", "expected", ""), [_row(each) for each in one.comparisons])]
     if question.judge is not None and question.left_open:
         lines += ["", f"Left open: {question.left_open}."]
     return lines
 
 
-def _row(one: Comparison) -> str:
-    cells = [one.what, plain(one.found), one.expected, "" if one.holds else "**differs**"]
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def _row(one: Comparison) -> tuple[str, ...]:
+    return one.what, plain(one.found), one.expected, "" if one.holds else "**differs**"
 
 
 def _score(one: Answer) -> str:
@@ -82,9 +82,4 @@ def _score(one: Answer) -> str:
 
 
 def _options(parameters: Mapping[str, Any]) -> str:
-    told = []
-    for name, value in parameters.items():
-        for each in value if isinstance(value, list) else [value]:
-            flag = "--" + name.replace("_", "-")
-            told.append(flag if each is True else f"{flag} {each}")
-    return "`" + " ".join(told).replace("|", "\\|") + "`" if told else "none"
+    return f"`{' '.join(typed(parameters))}`" if parameters else "none"

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.lookups import NOT_ROUTED
+from harness.report.pages import markdown
+from harness.scenarios.parameters import typed
 from harness.suites.versions import Compared, Row
 
 COLUMNS: Final = ("mongod", "router", "lookup", "streams", "longest getMore", "images in the hold", "verdict")
@@ -27,7 +29,7 @@ def page(compared: Compared) -> str:
         "of its own. Streams run on one secondary, their lookups are sent to another, and that one is broken.",
         f"Options: {_options(compared.parameters)}.",
         "",
-        "\n".join(_table(compared)),
+        *markdown(COLUMNS, [cells(one) for one in compared.rows]),
         "",
         f"`{NOT_ROUTED}`: shards of these versions read the post-image",
         "where the stream runs, whatever read preference comes along; the images came while the other member did not",
@@ -45,11 +47,6 @@ def page(compared: Compared) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(compared: Compared) -> list[str]:
-    rows = [cells(one) for one in compared.rows]
-    return ["| " + " | ".join(one) + " |" for one in (COLUMNS, ("---",) * len(COLUMNS), *rows)]
-
-
 def _options(parameters: Mapping[str, Any]) -> str:
-    told = [f"--{name.replace('_', '-')} {value}" for name, value in parameters.items()]
+    told = typed(parameters)
     return f"`{' '.join(told)}`, else the scenario's own" if told else "the scenario's own"

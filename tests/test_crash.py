@@ -125,7 +125,8 @@ def ended(place: Place, process: subprocess.Popen[str], deadline: float = 30) ->
     return document
 
 
-@pytest.mark.parametrize("name", ["shard0-1", pytest.param("router", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["shard0-1", "router"])
+@pytest.mark.slow
 def test_a_process_of_the_cluster_that_ends_makes_the_run_unknown_at_once(place: Place, name: str) -> None:
     process = place.start(*RUN)
     wait_for(["phase hold"], process, HOLD_DEADLINE)
@@ -146,6 +147,7 @@ def test_a_member_that_somebody_thaws_for_a_moment_makes_the_run_unknown(place: 
     assert "gone during the hold" in str(document["reasons"])
 
 
+@pytest.mark.slow
 def test_a_guardian_that_is_killed_is_replaced_and_the_next_one_does_its_work(place: Place) -> None:
     process = place.start(*RUN)
     wait_for(["phase hold"], process, HOLD_DEADLINE)

@@ -113,6 +113,7 @@ def test_the_guardian_of_a_killed_owner_removes_what_was_started_again_and_what_
     assert place.left_after() == []
 
 
+@pytest.mark.slow
 def test_a_kept_cluster_knows_a_member_that_somebody_started_again(place: Place) -> None:
     assert place.run("up", "--name", "mine", "--replica-set", "--members", "1").returncode == 0
     again = """

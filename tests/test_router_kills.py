@@ -91,8 +91,8 @@ async def member_of_a_stream(cluster: OwnCluster, load: Load) -> LocalProcess:
 EVERYBODY: list[Choice] = [router, host, config, primary, member_of_a_stream]
 VICTIMS = (
     router,
-    host,
-    primary,
+    pytest.param(host, marks=pytest.mark.slow),
+    pytest.param(primary, marks=pytest.mark.slow),
     pytest.param(config, marks=pytest.mark.slow),
     pytest.param(member_of_a_stream, marks=pytest.mark.slow),
 )
@@ -237,6 +237,7 @@ async def another_router(status: Mapping[str, Any]) -> AsyncIterator[str]:
         await second.close()
 
 
+@pytest.mark.slow
 async def test_a_synchronous_client_goes_on_over_a_restart_of_the_router(cluster: OwnCluster) -> None:
     assert cluster.router_process is not None
     async with orders(cluster) as collection:

@@ -130,6 +130,7 @@ async def test_an_event_that_can_be_delivered_is_not_waited_with(raw: Raw, shard
     assert passed < 5
 
 
+@pytest.mark.slow
 async def test_resuming_from_the_token_of_each_empty_batch_is_exact(raw: Raw) -> None:
     stream = await raw.open()
     tokens = []

@@ -14,7 +14,7 @@ from clusters.topology import Role, Topology, replica_set, sharded_cluster
 from clusters.wire.connection import Connection
 from router_streams_raw import Raw, Stream, kinds, numbers
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -172,6 +172,7 @@ def two_calm(place: Place) -> list[Outcome]:
     return at_once(place, ("--fault", "none", "--hold", "6s"), ("--fault", "none", "--no-traffic", "--hold", "6s"))
 
 
+@pytest.mark.slow
 def test_without_a_fault_there_is_no_alarm(two_calm: list[Outcome]) -> None:
     done = two_calm[0]
     assert done.code == exits.AS_EXPECTED, done.out
@@ -179,6 +180,7 @@ def test_without_a_fault_there_is_no_alarm(two_calm: list[Outcome]) -> None:
     assert "silent" not in states(done)
 
 
+@pytest.mark.slow
 def test_without_a_fault_and_without_traffic_streams_are_quiet(two_calm: list[Outcome]) -> None:
     done = two_calm[1]
     assert done.code == exits.AS_EXPECTED, done.out
@@ -203,6 +205,7 @@ def test_a_random_secondary_without_tags_stalls_the_streams_too(place: Place) ->
     assert done.finding("share")["evidence"]["window_sizes"] in ([], [2])
 
 
+@pytest.mark.slow
 def test_a_fault_whose_injection_does_nothing_makes_the_run_unknown(place: Place) -> None:
     script = (
         "import faults.freeze, sys\n"

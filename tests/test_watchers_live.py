@@ -119,6 +119,7 @@ async def current_ops(client: AsyncMongoClient[dict[str, Any]], match: dict[str,
         return await ops.to_list()
 
 
+@pytest.mark.slow
 async def test_without_traffic_quiet_with_traffic_delivering_and_never_an_alarm(plain: Observed) -> None:
     async with watching(plain) as watchers, streaming(plain, plain.plan(2)):
         await plain.until(lambda: len(plain.of("token", moving=True)) == 2, "tokens known")
@@ -257,6 +258,7 @@ async def test_paused_replication_shows_in_the_causal_probe_alone(plain: Observe
     }
 
 
+@pytest.mark.slow
 async def test_on_an_overloaded_machine_no_stream_is_called_silent(plain: Observed) -> None:
     burners = [await asyncio.create_subprocess_exec(sys.executable, "-c", "while True: pass") for _ in range(4)]
     try:

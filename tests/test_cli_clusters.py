@@ -113,6 +113,7 @@ def test_a_taken_name_is_refused_in_one_line_and_nothing_is_started(mine: dict[s
     assert place.processes().keys() == before.keys()
 
 
+@pytest.mark.slow
 def test_several_clusters_live_side_by_side(mine: dict[str, Any], place: Place) -> None:
     done = place.run("up", "--name", "other", "--replica-set", "--members", "1", "--json")
     assert done.returncode == exits.AS_EXPECTED, done.stderr

@@ -59,12 +59,12 @@ def test_killed_during_the_hold_nothing_is_left_frozen_running_or_on_disk(place:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("round_", range(10))
+@pytest.mark.parametrize("round_", [*range(3), *(pytest.param(one, marks=pytest.mark.matrix) for one in range(3, 10))])
 def test_killed_at_a_random_moment_of_the_hold_nothing_is_left(place: Place, round_: int) -> None:
     crash(place, random.Random().uniform(0, 4))
 
 
-@pytest.mark.parametrize("delay", [0.4, 1.0, 1.8])
+@pytest.mark.parametrize("delay", [1.0, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.4, 1.8))])
 def test_killed_during_bring_up_nothing_is_left(place: Place, delay: float) -> None:
     process = place.start(*RUN)
     time.sleep(delay)
@@ -193,6 +193,7 @@ def test_a_reader_that_goes_away_changes_nothing_about_the_verdict(place: Place)
     assert list(place.root.glob("runs/*/result.json"))
 
 
+@pytest.mark.slow
 def test_signals_while_everything_is_removed_are_answered_and_the_exit_stays_130(place: Place) -> None:
     process = place.start(*RUN)
     wait_for(["phase load"], process, HOLD_DEADLINE)

@@ -19,10 +19,7 @@ from harness import exits
 
 pytestmark = pytest.mark.live
 
-QUICK = (
-    ("pause-replication how=fsyncLock", "hold", "guardian"),
-    ("hang-after-command", "hold", "heal"),
-)
+QUICK = (("pause-replication how=fsyncLock", "hold", "guardian"),)
 RUNS = {
     "fsyncLock": ("--fault", "pause-replication", "--fault-option", "how=fsyncLock"),
     "waitAfterCommandFinishesExecution": ("--fault", "hang-after-command"),
@@ -82,7 +79,9 @@ def members(place: Place) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [*RUNS])
+@pytest.mark.parametrize(
+    "how", ["fsyncLock", pytest.param("waitAfterCommandFinishesExecution", marks=pytest.mark.matrix)]
+)
 def test_a_kept_cluster_has_no_fault_left_after_a_killed_run_on_it(kept: Place, how: str) -> None:
     options = ("--streams", "2", "--hold", "60s", "--cluster", "sharded", *RUNS[how])
     process = kept.start("run", "update-lookup-stall", *options)

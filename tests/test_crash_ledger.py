@@ -54,6 +54,7 @@ def test_a_last_line_that_is_cut_off_is_named_and_what_stands_before_it_is_heale
     assert place.run("heal").stdout == "nothing to heal\n"
 
 
+@pytest.mark.slow
 def test_the_guardian_heals_by_a_ledger_whose_last_line_is_cut_off(place: Place) -> None:
     process, _guardian, ledger = freezing(place)
     tear(ledger)

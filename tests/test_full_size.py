@@ -11,7 +11,7 @@ from aftermath import Place
 from harness import exits
 from stall_parts import Outcome, run
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.matrix]
 
 STREAMS = 32
 SECONDARIES = 17

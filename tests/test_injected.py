@@ -54,6 +54,7 @@ async def test_it_is_healed_also_where_the_block_ends_badly_or_nothing_could_be_
     await mongofault.recovered(replica_set)
 
 
+@pytest.mark.slow
 def test_a_program_that_is_killed_leaves_nothing_of_its_faults_on_a_kept_cluster(place: Place) -> None:
     process = place.python(PROGRAM)
     wait_for(["broken 1"], process, 30)

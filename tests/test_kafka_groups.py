@@ -212,7 +212,7 @@ SECONDS = st.lists(st.sampled_from([0.0, 1.0, 4.0, 12.0]), max_size=5)
 
 
 @both_protocols
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(pauses=st.fixed_dictionaries({"c1": SECONDS, "c2": SECONDS, "c3": SECONDS}), killed=st.booleans())
 def test_every_record_is_delivered_and_committed_whoever_is_slow_or_dies(
     rebalance: Rebalance, pauses: dict[str, list[float]], killed: bool

@@ -101,6 +101,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0.2, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_the_guardian_of_a_killed_owner_removes_what_was_started_again_and_what_is_just_starting(
     place: Place, delay: float

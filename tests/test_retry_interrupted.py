@@ -73,7 +73,14 @@ def test_where_the_server_looks_for_interrupts_the_time_limit_leaves_one_send_an
 
 @pytest.mark.live
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["lock-wait", "no-tickets", "write-conflict"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "lock-wait",
+        pytest.param("no-tickets", marks=pytest.mark.matrix),
+        pytest.param("write-conflict", marks=pytest.mark.matrix),
+    ],
+)
 def test_without_a_time_limit_the_same_waits_pile_up_copies_that_all_take_effect(place: Place, fault: str) -> None:
     result, evidence, _printed = run(place, *LIMITED, "--fault", fault)
     assert result["outcome"] == "maximum"
@@ -88,8 +95,10 @@ def test_without_a_time_limit_the_same_waits_pile_up_copies_that_all_take_effect
     [
         (("--fault", "fail-command"), 0, EXECUTIONS),
         (("--fault", "fail-point"), EXECUTIONS, 0),
-        (("--fault", "freeze", "--hold", "12s"), 0, EXECUTIONS),
-        (("--fault", "write-conflict", "--fault-option", "ids=orders/0/0"), EXECUTIONS, 0),
+        pytest.param(("--fault", "freeze", "--hold", "12s"), 0, EXECUTIONS, marks=pytest.mark.matrix),
+        pytest.param(
+            ("--fault", "write-conflict", "--fault-option", "ids=orders/0/0"), EXECUTIONS, 0, marks=pytest.mark.matrix
+        ),
     ],
 )
 def test_where_it_does_not_the_time_limit_cuts_nothing_and_the_report_says_so(
@@ -105,7 +114,7 @@ def test_where_it_does_not_the_time_limit_cuts_nothing_and_the_report_says_so(
 
 @pytest.mark.live
 @pytest.mark.slow
-@pytest.mark.parametrize("write", ["update-many", "delete-many"])
+@pytest.mark.parametrize("write", ["update-many", pytest.param("delete-many", marks=pytest.mark.matrix)])
 def test_writes_on_many_documents_that_are_killed_midway_stay_done_in_part(place: Place, write: str) -> None:
     options = ("--write", write, "--fault", "hang-in-yield", "--release", "kill-op", "--retry", "fixed(0s,2)")
     _result, evidence, printed = run(place, *options)

@@ -102,8 +102,11 @@ def test_a_record_with_a_send_removed_by_hand_does_not_add_up(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("retry", "consumers", "sends", "copies"),
-    [("spring-default", 1, 20, 10), ("fixed(0s,3)", 5, 40, 20), ("spring-default", 3, 60, 30)],
-    ids=["10x1", "4x5", "10x3"],
+    [
+        pytest.param("spring-default", 1, 20, 10, id="10x1", marks=pytest.mark.matrix),
+        pytest.param("fixed(0s,3)", 5, 40, 20, id="4x5", marks=pytest.mark.matrix),
+        pytest.param("spring-default", 3, 60, 30, id="10x3"),
+    ],
 )
 def test_what_the_settings_allow_at_most_is_reached_exactly(
     place: Place, retry: str, consumers: int, sends: int, copies: int
@@ -128,7 +131,11 @@ def test_without_retryable_writes_there_is_one_send_for_each_copy(place: Place) 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "left", "copies"),
-    [("insert", 4, 4), ("insert-business-id", 1, 7), ("inc", 1, 4)],
+    [
+        pytest.param("insert", 4, 4, marks=pytest.mark.matrix),
+        ("insert-business-id", 1, 7),
+        pytest.param("inc", 1, 4, marks=pytest.mark.matrix),
+    ],
 )
 def test_what_a_frozen_primary_is_sent_runs_once_it_goes_on(place: Place, write: str, left: int, copies: int) -> None:
     done = run(place, *FROZEN, "--write", write)
@@ -218,7 +225,7 @@ def test_a_failover_undoes_what_the_old_primary_did_and_the_text_names_it(place:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", ["7", "8"])
+@pytest.mark.parametrize("seed", ["7", pytest.param("8", marks=pytest.mark.matrix)])
 def test_under_a_fault_that_comes_and_goes_every_record_is_processed_or_dead_and_duplicates_are_copies(
     place: Place, seed: str
 ) -> None:
@@ -251,7 +258,10 @@ def test_primaries_that_freeze_one_after_the_other_lose_no_record_and_the_counts
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("retry", "executions", "fault"),
-    [("fixed(0s,3)", 4, "fail-command"), ("spring-default", 10, "fail-point")],
+    [
+        ("fixed(0s,3)", 4, "fail-command"),
+        pytest.param("spring-default", 10, "fail-point", marks=pytest.mark.matrix),
+    ],
 )
 def test_a_prediction_for_settings_holds_in_a_run_of_a_thirtieth_of_their_time(
     place: Place, retry: str, executions: int, fault: str

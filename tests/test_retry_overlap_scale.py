@@ -45,6 +45,7 @@ def written_and_read(events: Sequence[Event]) -> float:
     return time.process_time() - began
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 def test_a_hundred_thousand_executions_are_judged_about_as_fast_as_they_are_read() -> None:
     events = long_history().events()

@@ -106,6 +106,7 @@ async def test_what_the_router_connects_with_bears_its_name(sharded: LocalCluste
     assert {"mongofault router", "mongofault router monitor"} <= found
 
 
+@pytest.mark.slow
 async def test_five_hundred_clients_at_once_each_find_and_insert_in_bounded_memory(
     sharded: LocalCluster, tmp_path: Path
 ) -> None:

@@ -91,8 +91,8 @@ async def member_of_a_stream(cluster: OwnCluster, load: Load) -> LocalProcess:
 EVERYBODY: list[Choice] = [router, host, config, primary, member_of_a_stream]
 VICTIMS = (
     router,
-    pytest.param(host, marks=pytest.mark.slow),
-    pytest.param(primary, marks=pytest.mark.slow),
+    pytest.param(host, marks=[pytest.mark.slow, pytest.mark.matrix]),
+    pytest.param(primary, marks=[pytest.mark.slow, pytest.mark.matrix]),
     pytest.param(config, marks=pytest.mark.slow),
     pytest.param(member_of_a_stream, marks=pytest.mark.slow),
 )
@@ -170,7 +170,7 @@ async def test_a_primary_that_steps_down_under_load_costs_no_numbered_write(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(one, marks=pytest.mark.matrix) for one in (1, 2))])
 async def test_kills_one_upon_the_other_lose_nothing(cluster: OwnCluster, tmp_path: Path, seed: int) -> None:
     """Here a driver's one retry may meet the next kill: then the client is told, as behind a mongos."""
     choice = random.Random(seed)

@@ -130,6 +130,7 @@ def commands(locked: OwnCluster, tmp_path: Path) -> Iterator[Commands]:
     place.end()
 
 
+@pytest.mark.slow
 def test_no_command_lets_a_password_out(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> None:
     directory = tmp_path_factory.mktemp("uris")
     right, wrong, unescaped = (str(directory / name) for name in ("right", "wrong", "unescaped"))

@@ -98,6 +98,8 @@ def test_an_independent_look_finds_the_same_hung_operations(demo: tuple[Outcome,
     assert named == found
 
 
+@pytest.mark.alone
+@pytest.mark.slow
 def test_the_alarm_comes_within_a_second_of_the_threshold(demo: tuple[Outcome, set[int]]) -> None:
     done, _ = demo
     assert len(done.result["alarms"]) == STREAMS
@@ -248,6 +250,7 @@ def states(done: Outcome) -> set[str]:
     return {event["state"] for event in events if event["kind"] == "stream.state" and start <= event["t"] <= end}
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.usefixtures("burners")
 def test_an_overloaded_machine_makes_streams_lag_and_never_silent(place: Place) -> None:
@@ -257,6 +260,7 @@ def test_an_overloaded_machine_makes_streams_lag_and_never_silent(place: Place) 
     assert done.code == exits.AS_EXPECTED, done.out
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.usefixtures("burners")
 def test_an_overloaded_machine_does_not_hide_a_stall(place: Place) -> None:
@@ -265,6 +269,7 @@ def test_an_overloaded_machine_does_not_hide_a_stall(place: Place) -> None:
     assert done.result["counts"] == {"stalled": STREAMS}
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 def test_no_fault_for_a_minute_raises_no_alarm(place: Place) -> None:
     done = run(place, "--fault", "none", "--hold", "60s")
@@ -287,7 +292,11 @@ def test_a_hold_past_the_dial_deadline_hangs_some_and_fails_others_and_loses_not
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "streams"),
-    [(("--members", "5"), 8), (("--shards", "3"), 8), (("--streams", "32", "--hold", "15s"), 32)],
+    [
+        pytest.param(("--members", "5"), 8, marks=pytest.mark.matrix),
+        pytest.param(("--shards", "3"), 8, marks=pytest.mark.matrix),
+        (("--streams", "32", "--hold", "15s"), 32),
+    ],
 )
 def test_larger_clusters_and_more_streams_stall_the_same(place: Place, options: tuple[str, ...], streams: int) -> None:
     done = run(place, *options)

@@ -98,11 +98,14 @@ def test_paused_replication_and_a_held_command_look_healthy_and_are_got_out_of_b
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", ["fsyncLock", *(pytest.param(one, marks=pytest.mark.matrix) for one in FORMS if one != "fsyncLock")]
+)
 def test_every_fault_stalls_the_streams_and_every_release_frees_them(place: Place, form: str) -> None:
     ran(place, *((form, release) for release in RELEASES))
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "faces",

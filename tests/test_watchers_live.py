@@ -258,6 +258,7 @@ async def test_paused_replication_shows_in_the_causal_probe_alone(plain: Observe
     }
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 async def test_on_an_overloaded_machine_no_stream_is_called_silent(plain: Observed) -> None:
     burners = [await asyncio.create_subprocess_exec(sys.executable, "-c", "while True: pass") for _ in range(4)]

@@ -138,7 +138,7 @@ async def play(steps: Sequence[tuple[str, Any, Any]], cuts: Sequence[int], junk:
             assert [one["app"] for one in proxy.status()["links"][0]["connections"]] == ["shop"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(step, max_size=14),
     st.lists(st.sampled_from((1, 3, 17, 900, 100_000)), min_size=1, max_size=5),
@@ -281,6 +281,7 @@ async def test_a_reader_that_does_not_read_stops_the_sender_and_nothing_piles_up
     ports.give_back([port])
 
 
+@pytest.mark.slow
 async def test_many_open_connections_take_little_memory() -> None:
     """Half of the thousand that may take 50 MB."""
     (port,) = ports.choose(1)

@@ -11,8 +11,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# A file's tests stay together: they share its clusters. Three workers for two cores: tests wait as much as they work.
-PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile
+# Files that share a cluster stay together (tests/shared_clusters.py). Three workers for two cores: they wait as much as
+# they work.
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadgroup
 CRASH_MATRIX := tests/test_crash_network.py tests/test_crash_members.py tests/test_crash_faults.py
 MONGOSH := 2.12.0
 ACTIONLINT := 1.2.2

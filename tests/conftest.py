@@ -11,13 +11,24 @@ from pathlib import Path
 import pytest
 
 import crash_matrix
-from clusters import local
+import shared_clusters
 from clusters.binaries import find_mongod, find_mongos
 from clusters.compose import command, engine
 from clusters.compose import image as images
 from clusters.errors import Refused
 from clusters.local import OwnCluster
 from clusters.topology import Settings, sharded_cluster, single_replica_set
+from shared_clusters import shared
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    shared_clusters.group(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    shared_clusters.next_is(nextitem)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,34 +39,25 @@ def own_state() -> Iterator[Path]:
         yield Path(directory)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def sharded() -> AsyncIterator[OwnCluster]:
     """Two shards of three members behind a router; left healthy by every test that uses it."""
-    cluster = await local.bring_up(sharded_cluster(2, 3), "tests-sharded")
-    try:
+    async with shared("sharded", sharded_cluster(2, 3)) as cluster:
         yield cluster
-    finally:
-        await cluster.down()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def replica_set() -> AsyncIterator[OwnCluster]:
     """A plain replica set of three members; left healthy by every test that uses it."""
-    cluster = await local.bring_up(single_replica_set(3), "tests-replica-set")
-    try:
+    async with shared("replica_set", single_replica_set(3)) as cluster:
         yield cluster
-    finally:
-        await cluster.down()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def proxied() -> AsyncIterator[OwnCluster]:
     """One member, and the proxy before it, whose tap counts."""
-    cluster = await local.bring_up(single_replica_set(1), "tests-proxied", proxied=True)
-    try:
+    async with shared("proxied", single_replica_set(1), proxied=True) as cluster:
         yield cluster
-    finally:
-        await cluster.down()
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ def nothing_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def nimble() -> AsyncIterator[OwnCluster]:
     """A replica set of three that notices everything at once; its members may be ended, started and reconfigured."""
     settings = Settings(
@@ -76,11 +78,8 @@ async def nimble() -> AsyncIterator[OwnCluster]:
         # A member told to end tells its clients so for 15 s otherwise.
         parameters={"shutdownTimeoutMillisForSignaledShutdown": "100"},
     )
-    cluster = await local.bring_up(single_replica_set(3, settings=settings), "tests-nimble")
-    try:
+    async with shared("nimble", single_replica_set(3, settings=settings)) as cluster:
         yield cluster
-    finally:
-        await cluster.down()
 
 
 @pytest.fixture(scope="session")

@@ -47,7 +47,7 @@ test-all: test mongosh actionlint
 	$(MAKE) test-docker
 
 test-jstests: install
-	$(PYTEST) jstests_port --junitxml=xunit-results/test-jstests.xml
+	$(PYTEST) --dist loadfile jstests_port --junitxml=xunit-results/test-jstests.xml
 
 # One file at a time: to bring containers up takes all there is of two cores.
 test-docker: install

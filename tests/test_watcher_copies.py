@@ -115,7 +115,7 @@ async def test_what_a_fault_sends_to_prove_itself_is_nobodys_write(observed: Ove
             await observed.until(lambda: bool(observed.of("copies", copies=1, ops=2)), "a copy and its resend")
         await proving
         await settled(observed)
-    assert {one["groups"] for one in observed.of("copies")} == {0, 1}
+    assert {one["groups"] for one in observed.of("copies")} <= {0, 1}
     assert not observed.of("overlap.alarm")
 
 

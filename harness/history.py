@@ -82,6 +82,16 @@ fault.recovered  id, seconds
 release          what: tags moved back | member killed | op killed | streams move | streams still silent |
                  member started; fields free; what was done from the phase release on, and what came of it
 schedule         faults [{number, at, hold, fault, on, options}]: what a chaos run is to do, and can be done again
+routing.case     case, router, setting: fine | coarse, in_process, control, untold, within (seconds),
+                 operations [names], expected {outcome, waiting [op], errors {op: [code]}, by_itself,
+                 counters {name: [least, most]}}
+routed.op        router, op, command, belongs: stale shard | recipient | other shard | other collection | probe; region,
+                 namespace; recorded as it is sent
+routed.ended     router, op, seconds, outcome: ok | failed | unknown; code, code_name, error
+routing          router, what: held (it waits for its refresh) | sent | released (just before); pending [op]
+catalog          member, when: primed | stale | held | released; values {counter: int} or null, error
+refresh.logged   router, id (of the log line), logged (wall seconds of the member), code, text
+routing.documents router, documents [[key, seq]]: its collections at the end, read from the majority
 census           documents [[key, seq]]: the collection at the end, read from the majority
 cluster          what, fields free: e.g. tags moved, member up, primary changed (set, before, now: was elected anew)
 traffic          fields free: totals at the end of a phase

@@ -70,3 +70,13 @@ write; fewer, but more than one copy at once; never more than one; more sends th
 
 OVERLOADED: Final = "SystemOverloadedError"
 """The label of an error on which drivers resend more than once."""
+
+AS_SHARD: Final = "shard.countStaleConfigErrors"
+"""The counter of stale errors that a shard gave, beside those that the router code inside it got."""
+
+ISOLATED: Final = "isolated"
+ALL_BLOCKED: Final = "collection blocked"
+MORE_BLOCKED: Final = "other collections blocked"
+NONE_WAITED: Final = "nothing waited"
+"""Outcomes of a run that asks who waits while a router refreshes: only who is for a shard that is stale; all who are
+for the collection; others too; nobody."""

@@ -36,8 +36,10 @@ from harness.record import Record
 from harness.report.live import View
 from harness.result import Result
 from harness.retrying import Retrying
+from harness.routing import Routing
 from harness.scenarios.base import Scenario, StreamScenario
 from harness.scenarios.retry_overlap import RetryOverlap
+from harness.scenarios.stale_shard import StaleShard
 from harness.streaming import Streaming
 from harness.way import Way
 
@@ -144,9 +146,11 @@ class _Course:
     async def _through(self, ground: Ground) -> None:
         """All phases on a cluster that stands; what was opened on the way is closed at the end."""
         scenario, way = self._scenario, Way(self._recorder, self._run, self._view, self._phase, self._begun)
-        taken: Retrying | Streaming
+        taken: Retrying | Routing | Streaming
         if isinstance(scenario, RetryOverlap):
             taken = Retrying(scenario, way)
+        elif isinstance(scenario, StaleShard):
+            taken = Routing(scenario, way)
         else:
             taken = Streaming(cast(StreamScenario, scenario), way)
         async with AsyncExitStack() as stack:

@@ -15,6 +15,7 @@ from harness.checkers import (
     Digest,
     Finding,
     alarms,
+    case,
     counts,
     course,
     cut,
@@ -24,6 +25,7 @@ from harness.checkers import (
     examine_all,
     fold,
     health,
+    isolation,
     overlap,
     predicted,
     records,
@@ -41,19 +43,25 @@ CONTRADICTING: Final = (
     durability.NAME,
     delivery.NAME,
     records.NAME,
+    case.APPLIED,
     effects.NAME,
     counts.NAME,
     overlap.NAME,
     predicted.NAME,
     cut.NAME,
+    isolation.NAME,
+    case.NAME,
     recovery.NAME,
     alarms.NAME,
     release.NAME,
     health.NAME,
 )
 """Findings that must not be false, the weightiest first."""
+LOSSES: Final = (delivery.NAME, durability.NAME, case.APPLIED)
+"""Findings that stay false whatever else could not be established."""
 NEEDED: Final = (course.NAME, recovery.NAME, traffic.NAME, stall.NAME, delivery.NAME)
 NEEDED_OF_COPIES: Final = (course.NAME, recovery.NAME, predicted.NAME, overlap.NAME, counts.NAME)
+NEEDED_OF_ROUTING: Final = (course.NAME, recovery.NAME, isolation.CONTROL, isolation.NAME, case.NAME, case.APPLIED)
 """Findings without which nothing is known, in the order in which their doubts are told."""
 
 Word = Literal["as expected", "not as expected", "unknown"]
@@ -108,10 +116,13 @@ def judge(findings: Sequence[Finding], expected: Collection[str]) -> Verdict:
     contradictions = list(_contradictions(by_name))
     what_is_left = SOUND in expected
     of_copies = predicted.NAME in by_name
-    needed = NEEDED_OF_COPIES if of_copies else NEEDED
+    of_routing = isolation.NAME in by_name
+    needed = NEEDED_OF_COPIES if of_copies else _of_routing(by_name) if of_routing else NEEDED
     doubts = list(_doubts(by_name, [one for one in needed if one != stall.NAME] if what_is_left else needed))
     if of_copies and whole:
         outcome = _evidence(by_name, predicted.NAME)["outcome"] or NONE_JUDGED
+    if of_routing and whole:
+        outcome = _evidence(by_name, isolation.NAME)["outcome"]
     if what_is_left and whole:
         of_streams, outcome = {}, UNSOUND if contradictions else NONE_JUDGED if doubts else SOUND
     if not expected:
@@ -119,7 +130,7 @@ def judge(findings: Sequence[Finding], expected: Collection[str]) -> Verdict:
     word: Word
     if _evidence(by_name, course.NAME).get("interrupted"):
         word, reasons, code = "unknown", [*doubts, *contradictions], exits.INTERRUPTED
-    elif contradictions and (_is(by_name, delivery.NAME, False) or _is(by_name, durability.NAME, False)):
+    elif contradictions and any(_is(by_name, one, False) for one in LOSSES):
         word, reasons, code = "not as expected", [*contradictions, *doubts], exits.NOT_AS_EXPECTED
     elif doubts:
         word, reasons, code = "unknown", [*doubts, *contradictions], exits.UNKNOWN
@@ -145,6 +156,11 @@ def stream_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
             else:
                 merged[part] = {name: value for name, value in row.items() if name not in ("stream", "outcome")}
     return sorted(rows.values(), key=lambda row: (len(row["stream"]), row["stream"]))
+
+
+def _of_routing(by_name: dict[str, Finding]) -> tuple[str, ...]:
+    """Not every case has a control."""
+    return tuple(one for one in NEEDED_OF_ROUTING if one != isolation.CONTROL or one in by_name)
 
 
 def _unmet(counts: dict[str, int], outcome: str, expected: Collection[str]) -> Iterable[str]:

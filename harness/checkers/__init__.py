@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from harness.checkers import (
     alarms,
+    case,
     counts,
     course,
     cut,
@@ -17,6 +18,7 @@ from harness.checkers import (
     durability,
     effects,
     health,
+    isolation,
     overlap,
     predicted,
     records,
@@ -68,6 +70,16 @@ OF_COPIES = (
 )
 """Where logical writes are executed, sent and copied, and no stream is looked at."""
 
+OF_ROUTING = (
+    course.examine,
+    recovery.examine,
+    isolation.examine,
+    isolation.control,
+    case.examine,
+    case.applied,
+)
+"""Where operations are sent through routers that refresh."""
+
 
 def run_checkers(events: Iterable[Event], context: Context | None = None) -> list[Finding]:
     """Every finding there is for this history, read once. Without a context, the one its `run.started` records."""
@@ -84,4 +96,6 @@ def examine_all(digest: Digest, context: Context) -> list[Finding]:
 def _examiners(digest: Digest, context: Context) -> Sequence[Callable[[Digest, Context], Finding | None]]:
     if digest.attempts.predicted is not None or digest.attempts.begun:
         return OF_COPIES
+    if digest.routed.routers:
+        return OF_ROUTING
     return OF_WHAT_IS_LEFT if context.asks_what_is_left else EXAMINERS

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.checkers.attempts import Attempts
 from harness.checkers.columns import FAILED, OK, UNKNOWN, Answers, Fault, GetMore, Key, Stream, Writes
+from harness.checkers.routed import RoutedOps
 from harness.history import Event, HistoryError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Digest:
     def __init__(self) -> None:
         self.writes = Writes()
         self.attempts = Attempts()
+        self.routed = RoutedOps()
         self.streams: dict[str, Stream] = {}
         self.faults: dict[str, Fault] = {}
         self.phases: list[tuple[int, str]] = []
@@ -81,6 +83,7 @@ class Digest:
             "fault.recovered": self._fault_recovered,
             "census": self._census,
             **self.attempts.seers,
+            **self.routed.seers,
         }
 
     def see(self, event: Event) -> None:

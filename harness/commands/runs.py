@@ -15,7 +15,7 @@ from clusters import adopted
 from clusters.errors import Refused
 from clusters.uri import Uri, needed
 from harness import exits, scenarios
-from harness.commands import options, questions, versions
+from harness.commands import cases, options, questions, versions
 from harness.commands.suites import Suite
 from harness.history import HistoryError
 from harness.interrupts import interruptible
@@ -28,9 +28,14 @@ from harness.run import Run
 from harness.scenarios.base import Scenario
 from harness.scenarios.parameters import build, named
 from harness.scenarios.retry_overlap import RetryOverlap
+from harness.scenarios.stale_shard import StaleShard
 from harness.scenarios.update_lookup_stall import UpdateLookupStall
 
-SUITES: Mapping[type[Scenario], Suite] = {RetryOverlap: questions.SUITE, UpdateLookupStall: versions.SUITE}
+SUITES: Mapping[type[Scenario], Suite] = {
+    RetryOverlap: questions.SUITE,
+    UpdateLookupStall: versions.SUITE,
+    StaleShard: cases.SUITE,
+}
 EXTRA_NAMES = ("runs", "json", "quiet", "config")
 
 app = typer.Typer(help="Ask a scenario's question of a real cluster.", no_args_is_help=True, rich_markup_mode=None)

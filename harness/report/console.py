@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.checkers import health, overlap, release, share, timeouts
+from harness.checkers import health, isolation, overlap, release, share, timeouts
 from harness.lookups import NOT_ROUTED
 from harness.measures import SOUND, UNSOUND
 from harness.output import print_table
-from harness.report import copies
+from harness.report import copies, routing
 from harness.report.sentences import first_sentence
 from harness.result import Result
 
@@ -32,7 +32,7 @@ def show(result: Result, console: Console) -> None:
             console.print(Text(f"NOT HEALED: {fault['name']} on {fault['target']}: {fault['not_healed']}", "bold"))
     console.print()
     evidence = {one["name"]: one["evidence"] for one in document["findings"]}
-    for table in copies.tables(evidence):
+    for table in [*copies.tables(evidence), *routing.tables(evidence)]:
         print_table(console, table)
         console.print()
     if document["streams"]:
@@ -40,9 +40,9 @@ def show(result: Result, console: Console) -> None:
         console.print()
     for line in [*_server(document), *_faults(document), *_health(document), *_release(document)]:
         console.print(Text(line))
-    for line in copies.lines(evidence):
+    for line in [*copies.lines(evidence), *routing.lines(evidence)]:
         console.print(Text(line))
-    if document["counts"] or document["outcome"] in (SOUND, UNSOUND) or overlap.NAME in evidence:
+    if document["counts"] or document["outcome"] in (SOUND, UNSOUND) or {overlap.NAME, isolation.NAME} & set(evidence):
         _show_findings(document["findings"], console)
     console.print()
     for table in [*_share(document["findings"]), *_usage(document["usage"])]:
@@ -163,7 +163,10 @@ def _server(document: Mapping[str, Any]) -> list[str]:
         return []
     line = f"server {server['version']} ({server['git_version'][:10]}), router: {server['router']}"
     line += f", {_driver(document['driver'])}, seed {document['seed']}"
-    if server["router"] == "stand-in":
+    routers = [one for found in _evidence(document, isolation.NAME) for one in found["routers"]]
+    if asked := [one["router"] for one in routers if one["in_process"]]:
+        line += f"; operations went through the router code inside {' and '.join(asked)}, which is the server's"
+    elif server["router"] == "stand-in":
         line += "; what a router does above the shards is an imitation, what happens inside the shards is the server's"
     lines = [line]
     if server.get("lookup") == NOT_ROUTED:

@@ -47,6 +47,10 @@ def sentence(event: Event) -> str | None:
             return f"{event['set']} had another election: {event['now']} is primary, {before}"
         case "cluster" if event["what"] == "guardian replaced":
             return "the guardian was killed; another guardian watches"
+        case "routing" if event["what"] == "held":
+            return f"{event['router']} waits for its refresh"
+        case "routing" if event["what"] == "released":
+            return f"{event['router']}: pending at the release: {', '.join(event['pending']) or 'nothing'}"
         case "overlap.alarm":
             return _overlap(event)
         case "overlap.cleared":

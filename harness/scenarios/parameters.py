@@ -5,6 +5,7 @@ Only types and bounds; what a parameter does is the scenario's affair.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
@@ -13,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from clusters.errors import Refused
 from clusters.providers import Provider
-from clusters.releases.catalogue import released
+from clusters.quirks import of_version
 from clusters.topology import MAX_VOTERS
 from harness.drivers.clients import Driver, check_driver, parse_driver_options
 from harness.measures import seconds
@@ -28,12 +29,10 @@ Seconds = Annotated[float, BeforeValidator(parse_seconds)]
 
 
 def _with_drivers(version: str) -> str:
-    """A version that can be installed, and that drivers talk to."""
-    try:
-        release = released(version)
-    except Refused as error:
-        raise ValueError(str(error)) from None
-    if release.raw_wire_only:
+    """A version that drivers talk to; whether it is here, or can be, is seen when the cluster is settled."""
+    if re.fullmatch(r"\d+\.\d+\.\d+\S*", version) is None:
+        raise ValueError(f"expected a version as 6.0.5, found {version!r} (mongofault binaries list)")
+    if not of_version(version).drivers:
         raise ValueError(f"drivers refuse mongod {version}, it is for raw wire only (mongofault binaries list)")
     return version
 

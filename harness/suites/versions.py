@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from clusters.binaries import where_is
 from clusters.errors import Refused
-from clusters.releases.cache import installed
 from clusters.releases.catalogue import RELEASES
 from harness import exits
 from harness.history import Event
@@ -55,7 +55,7 @@ class Compared:
 
 def check(versions: Sequence[str]) -> None:
     """Raises Refused naming what has to be installed first."""
-    missing = [one for one in versions if installed(one) is None]
+    missing = [one for one in versions if where_is(one) is None]
     if missing:
         raise Refused(f"not installed here: {', '.join(missing)}; mongofault binaries install {' '.join(missing)}")
 

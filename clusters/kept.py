@@ -145,8 +145,9 @@ def load(name: str) -> LocalCluster | ComposeCluster:
 
 def _containers(record: ClusterRecord, containers: Mapping[str, str]) -> ComposeCluster:
     listens = record.listens or {}
-    reached = {host: listens[one] for one, host in record.hosts.items()}
-    addresses.publish(reached)
+    proxy = _proxy(record)
+    if proxy is None:
+        addresses.publish({host: listens[one] for one, host in record.hosts.items()})
 
     def member(spec: MemberSpec, host: str) -> ContainerMember:
         return ContainerMember(spec, host, containers[spec.name], listens=listens[spec.name])
@@ -162,6 +163,7 @@ def _containers(record: ClusterRecord, containers: Mapping[str, str]) -> Compose
         router_process=router,
         server=record.server,
         directory=Path(record.directory),
+        proxy=proxy,
     )
 
 
@@ -178,17 +180,19 @@ def _process(record: ClusterRecord, spec: MemberSpec, host: str) -> LocalMember:
     )
 
 
+def _proxy(record: ClusterRecord) -> LocalProcess | None:
+    if (saved := record.processes.get(PROXY)) is None:
+        return None
+    listens = (record.listens or {})[PROXY]
+    return LocalProcess(PROXY, listens, saved.command, Path(saved.log), saved.token, process=saved.process)
+
+
 def _processes(record: ClusterRecord) -> LocalCluster:
-    listens = record.listens or {}
     members = [_process(record, spec, record.hosts[spec.name]) for spec in record.topology.members()]
     router = None
     if ROUTER.name in record.processes:
         assert record.router is not None
         router = _process(record, ROUTER, record.router)
-    proxy = None
-    if PROXY in record.processes:
-        saved = record.processes[PROXY]
-        proxy = LocalProcess(PROXY, listens[PROXY], saved.command, Path(saved.log), saved.token, process=saved.process)
     return LocalCluster(
         record.name,
         record.topology,
@@ -197,7 +201,7 @@ def _processes(record: ClusterRecord) -> LocalCluster:
         router=record.router,
         server=record.server,
         directory=Path(record.directory),
-        proxy=proxy,
+        proxy=_proxy(record),
     )
 
 

@@ -239,6 +239,17 @@ async def take_down(ledger: Ledger, guardian: Guardian | None) -> None:
         raise
 
 
+def spawn(processes: Sequence[LocalProcess], ledger: Ledger) -> None:
+    """Spawn all, between two writes of the ledger: the tokens before, who they are after."""
+    records = ledger.open_many([Opening(KillProcess(None, one.token), title=one.name) for one in processes])
+    spawned: dict[int, Undo] = {}
+    try:
+        for record, one in zip(records, processes, strict=True):
+            spawned[record] = KillProcess(one.spawn(), one.token)
+    finally:
+        ledger.update_many(spawned)
+
+
 def _port(address: str) -> int:
     return int(address.rpartition(":")[2])
 
@@ -279,7 +290,7 @@ class _Attempt:
         router_process = self._router(directory) if self.topology.sharded else None
         proxy = self._proxy(directory) if self.control is not None else None
         processes: list[LocalProcess] = [*members, *(one for one in (router_process, proxy) if one is not None)]
-        self._spawn(processes)
+        spawn(processes, self.ledger)
         cluster = OwnCluster(
             self.name,
             self.topology,
@@ -353,13 +364,3 @@ class _Attempt:
         peers = {self.listens[name]: name for name in names}
         command = commandline.proxy(control=self.control, links=links, peers=peers)
         return LocalProcess(PROXY, self.control, command, directory / "proxy.log", new_token())
-
-    def _spawn(self, processes: Sequence[LocalProcess]) -> None:
-        """Spawn all, between two writes of the ledger: the tokens before, who they are after."""
-        records = self.ledger.open_many([Opening(KillProcess(None, one.token), title=one.name) for one in processes])
-        spawned: dict[int, Undo] = {}
-        try:
-            for record, one in zip(records, processes, strict=True):
-                spawned[record] = KillProcess(one.spawn(), one.token)
-        finally:
-            self.ledger.update_many(spawned)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from clusters import local
 from clusters.cluster import Own, ServerInfo
-from clusters.compose import command, contents, engine
+from clusters.compose import command, contents, engine, networks
 from clusters.compose import provider as compose
 from clusters.compose.contents import Contents
 from clusters.errors import Refused
@@ -30,7 +30,7 @@ async def bring_up(
 
     `provider`: `local` processes, containers by `compose`, or `auto`: containers where an engine, a Compose command and
     an image are there. `image` of the containers, else see `contents.local_image`. `proxied`: a proxy stands before
-    every node, which containers cannot have. Raises Refused where nothing was started, ClusterError.
+    every node; before containers on a bridge of this machine. Raises Refused where nothing was started, ClusterError.
     """
     settled = await asyncio.to_thread(settle, topology, provider, image, proxied=proxied)
     return await settled.bring_up(topology, name, seed=seed, proxied=proxied)
@@ -55,7 +55,7 @@ class Settled:
     async def bring_up(self, topology: Topology, name: str, *, seed: int, proxied: bool) -> Own:
         """Of the topology for which it was settled; else as the function of that name."""
         if self.inside is not None:
-            return await compose.bring_up(topology, name, self.inside, seed=seed)
+            return await compose.bring_up(topology, name, self.inside, seed=seed, proxied=proxied)
         return await local.bring_up(topology, name, seed=seed, proxied=proxied)
 
 
@@ -63,18 +63,20 @@ def settle(topology: Topology, provider: Provider, image: str | None, *, proxied
     """What a cluster will be. Raises Refused where it cannot be, or not so."""
     if provider == "local" and image is not None:
         raise Refused(f"--image {image}: processes of this machine are of no image; expected --provider compose")
-    if provider == "compose" and proxied:
-        raise Refused("a proxy before every node is not to be had with --provider compose; expected --provider local")
-    if provider == "compose" or (provider == "auto" and not proxied and _possible(image)):
+    if provider == "compose" or (provider == "auto" and _possible(image, proxied=proxied)):
+        if proxied:
+            networks.require_bridges()
         inside = contents.of(image, topology.settings.server_version)
         return Settled(compose.server_info(topology, inside), inside)
     return Settled(local.server_info(topology))
 
 
-def _possible(image: str | None) -> bool:
+def _possible(image: str | None, *, proxied: bool) -> bool:
     try:
         engine.require()
         command.command()
+        if proxied:
+            networks.require_bridges()
         return (engine.image(image) is not None) if image is not None else contents.local_image() is not None
     except (Refused, engine.EngineFailed):
         return False

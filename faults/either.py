@@ -37,6 +37,8 @@ class Either:
     proven_by: ClassVar[str]
     healed_by: ClassVar[str] = "the rule removed, and seen to be gone"
     aim: ClassVar[str] = "any"
+    rather_by_proxy: ClassVar[bool] = False
+    """Whether kernels are common that cannot do it: a cluster brought up for it has proxies then, containers or not."""
     by_proxy: ClassVar[type[Fault]]
     by_kernel: ClassVar[type[Fault]]
 

@@ -63,6 +63,7 @@ class LatencyByKernel(ShapingFault):
 
     name: ClassVar[str] = "latency"
     options: ClassVar[type[Options]] = LatencyOptions
+    otherwise: ClassVar[str] = "; a proxy does it, up --proxied"
 
     @property
     def discipline(self) -> Sequence[str]:
@@ -90,5 +91,6 @@ class Latency(Either):
     options: ClassVar[type[Options]] = LatencyOptions
     spares_health: ClassVar[bool] = True
     proven_by: ClassVar[str] = "a probe that takes as much longer, and the count of the proxy or the kernel"
+    rather_by_proxy: ClassVar[bool] = True
     by_proxy: ClassVar[type[Fault]] = LatencyByProxy
     by_kernel: ClassVar[type[Fault]] = LatencyByKernel

@@ -38,6 +38,8 @@ class NamespaceFault:
     healed_by: ClassVar[str]
     aim: ClassVar[str] = "any"
     tools: ClassVar[tuple[str, ...]]
+    otherwise: ClassVar[str] = ""
+    """Who else does it, where the kernel does not."""
 
     def __init__(self, site: Site, options: Any = None) -> None:
         self.target = site.target
@@ -93,7 +95,7 @@ class NamespaceFault:
         self.device = str(found[0])
         command, said = self.trial()
         if reason := netns.refused(*command, said=said):
-            return f"the kernel of this machine does not do it ({reason})"
+            return f"the kernel of this machine does not do it ({reason}){self.otherwise}"
         return self.obstacle()
 
     async def inject(self) -> None:

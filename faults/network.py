@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from clusters.cluster import Cluster
+from clusters.compose.container import ContainerMember
 from clusters.guard import RemoveRule, Undo
 from clusters.member import LocalProcess, Member
 from clusters.topology import ROUTER
@@ -71,7 +72,7 @@ class Probe:
             more["app_name"] = self._source.removeprefix(APP)
         elif self._source not in ("", DRIVER):
             member = self._cluster.members[self._source]
-            more["host_info"] = member.listens if isinstance(member, LocalProcess) else member.host
+            more["host_info"] = member.listens if isinstance(member, LocalProcess | ContainerMember) else member.host
         self._connection = await Connection.open(self._target.host, deadline=ANSWER, **more)
 
     async def ask(self, deadline: float = ANSWER, **fields: Any) -> float:
@@ -231,7 +232,11 @@ class NetworkFault:
         return [dict(one) for one in rules if one["id"] in ours]
 
 
-def in_the_network(name: str, *, contained: bool = False) -> bool:
-    """Whether the fault of that name needs a proxy before its target; some do not where that is a container."""
+def in_the_network(name: str, options: Sequence[str] = (), *, contained: bool = False) -> bool:
+    """Whether the fault of that name, with these NAME=VALUE, needs a proxy before its target; some do not where that is
+    a container."""
     kind = by_name(name)
-    return issubclass(kind, NetworkFault) or (issubclass(kind, Either) and not contained)
+    if not issubclass(kind, Either):
+        return issubclass(kind, NetworkFault)
+    by = dict(one.partition("=")[::2] for one in options).get("by", "auto")
+    return by == "proxy" or (by == "auto" and (kind.rather_by_proxy or not contained))

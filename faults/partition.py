@@ -129,6 +129,8 @@ class PartitionByKernel(FilteringFault):
         return found
 
     def obstacle(self) -> str | None:
+        if self.cluster.proxy is not None:
+            return f"{self.target.name} and the others reach each other through proxies: expected by=proxy"
         servers = {one.name: one for one in getattr(self.cluster, "processes", ()) if isinstance(one, ContainerMember)}
         names = against(self.cluster, self.target, self.given.against)
         if not names:

@@ -25,7 +25,7 @@ from pymongo.errors import OperationFailure
 
 from clusters import local, ports
 from clusters.binaries import find_mongod, find_mongos
-from clusters.compose import command, engine, files, image, provider, render
+from clusters.compose import command, engine, files, image, networks, render
 from clusters.guard import RemoveContainers, new_token
 
 pytestmark = [pytest.mark.docker, pytest.mark.live, pytest.mark.timeout(420)]
@@ -91,7 +91,7 @@ async def by_hand(docker_image: str, tmp_path: Path) -> AsyncIterator[ByHand]:
     ledger, guardian = local.open_ledger(f"tests-by-hand-{token[:6]}")
     ledger.open(RemoveContainers(token), title="containers by hand")
     try:
-        yield ByHand(tmp_path, {**published, "MONGO_PREFIX": provider.free_prefix()}, docker_image, token)
+        yield ByHand(tmp_path, {**published, "MONGO_PREFIX": networks.free_prefix()}, docker_image, token)
     finally:
         await local.take_down(ledger, guardian)
         ports.give_back(chosen)

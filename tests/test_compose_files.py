@@ -70,6 +70,15 @@ def test_clusters_with_a_name_have_no_host_name_in_common() -> None:
         assert thing["labels"].items() >= {("mongofault.cluster", "one"), ("mongofault.token", "of-one")}
 
 
+def test_where_a_proxy_stands_before_the_members_nobody_is_told_of_their_own_addresses() -> None:
+    topology = sharded_cluster(1, 2, router_host=False)
+    known = {spec.name: f"10.160.7.1:{20_000 + index}" for index, spec in enumerate(topology.members())}
+    document = render.compose(topology, name="one", routers=1, prefix="10.160.7", known=known)
+    assert _hosts(document, "shard0-0") == ["10.160.7.1:20001", "10.160.7.1:20002"]
+    assert "config/10.160.7.1:20000" in document["services"]["router"]["command"]
+    assert document["services"]["shard0-0"]["networks"]["default"]["ipv4_address"] == "10.160.7.12"
+
+
 def test_compose_fills_in_nothing_of_a_command_line() -> None:
     topology = single_replica_set(1).with_member("rs0-0", parameters={"one": "${HOME}"})
     assert "one=$${HOME}" in render.compose(topology)["services"]["rs0-0"]["command"]

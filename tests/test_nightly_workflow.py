@@ -93,6 +93,8 @@ def test_the_step_of_the_night_is_a_command_that_this_mongofault_understands(mon
     cells = json.loads(done.stdout)
     assert {cell["cell"].partition("/")[0] for cell in cells} == {f"mongo:{mongodb}"}
     assert {cell["lacking"] for cell in cells} == {None}
+    planned = yaml.safe_load((ROOT / ".github/nightly.yml").read_text())["scenarios"]
+    assert {cell["cell"].split("/")[1] for cell in cells} == {one["name"] for one in planned}
 
 
 def test_the_other_steps_are_commands_of_make_docker_and_the_shell(tmp_path: Path) -> None:

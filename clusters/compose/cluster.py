@@ -14,13 +14,14 @@ from clusters.cluster import ServerInfo
 from clusters.compose.container import ContainerMember
 from clusters.guard import Guardian, Ledger
 from clusters.local import take_down, uri_of
-from clusters.member import LocalMember
+from clusters.member import LocalMember, LocalProcess
 from clusters.topology import Topology
 
 
 @dataclass(kw_only=True)
 class ComposeCluster:
-    """A cluster of containers, whoever is to remove it. The stand-in router, where there is one, is a process."""
+    """A cluster of containers, whoever is to remove it. The stand-in router and the proxy, where there are any, are
+    processes of this machine."""
 
     name: str
     topology: Topology
@@ -28,21 +29,19 @@ class ComposeCluster:
     router_process: LocalMember | ContainerMember | None
     server: ServerInfo
     directory: Path
+    proxy: LocalProcess | None = None
+    """See `clusters.local.LocalCluster.proxy`."""
 
     router: str | None = field(init=False)
     uri: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.router = self.router_process.listens if self.router_process is not None else None
+        self.router = self.router_process.host if self.router_process is not None else None
         self.uri = uri_of(self.topology, self.router, [member.host for member in self.members.values()])
 
     @property
-    def proxy(self) -> None:
-        """None yet before containers."""
-
-    @property
-    def processes(self) -> Sequence[LocalMember | ContainerMember]:
-        return [*self.members.values(), *([] if self.router_process is None else [self.router_process])]
+    def processes(self) -> Sequence[LocalProcess | ContainerMember]:
+        return [*self.members.values(), *(one for one in (self.router_process, self.proxy) if one is not None)]
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
         return AsyncMongoClient(self.uri, **options)
@@ -57,7 +56,9 @@ class OwnComposeCluster(ComposeCluster):
 
     async def down(self) -> None:
         await take_down(self.ledger, self.guardian)
-        ports.give_back(int(one.listens.rpartition(":")[2]) for one in self.processes)
+        # Hosts are no ports of this machine where no proxy stands before them.
+        before = [] if self.proxy is None else [one.host for one in self.processes]
+        ports.give_back(int(one.rpartition(":")[2]) for one in [*before, *(one.listens for one in self.processes)])
 
     def keep(self) -> None:
         self.ledger.keep()

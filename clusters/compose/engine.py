@@ -171,6 +171,14 @@ def subnets() -> list[str]:
     return [one["Subnet"] for configs in found for one in configs if one.get("Subnet")]
 
 
+def gateways() -> list[str]:
+    """The addresses that the engine's own machine has on its bridges."""
+    with _asking("network ls"):
+        networks = _api().networks(filters={"driver": "bridge"})
+    found = [one for network in networks for one in (network.get("IPAM") or {}).get("Config") or ()]
+    return [one["Gateway"] for one in found if one.get("Gateway")]
+
+
 def bearing(token: str, kind: str) -> list[Document]:
     """All containers, networks or volumes that bear a token as their label."""
     label = {"label": [f"{TOKEN}={token}"]}

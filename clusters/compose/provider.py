@@ -2,16 +2,15 @@
 
 As with local processes: the guardian first, then what is about to exist goes into the ledger, then Compose makes it.
 Inside, members have names that no other cluster has (`shard0-0.mine`); from here they are reached where published.
+With a proxy before them they are known, inside and outside, by where it listens on the bridge of their network.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import random
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +18,11 @@ from pymongo.errors import PyMongoError
 
 from clusters import admin, commandline, memory, ports, quirks, ready, shaping
 from clusters.cluster import ServerInfo
-from clusters.compose import command, engine, render
+from clusters.compose import command, engine, networks, render
 from clusters.compose.cluster import OwnComposeCluster
 from clusters.compose.container import ContainerMember
 from clusters.compose.contents import Contents
-from clusters.errors import ClusterError, Refused
+from clusters.errors import ClusterError, MemberDied, Refused
 from clusters.guard import (
     TOKEN_VARIABLE,
     Guardian,
@@ -37,8 +36,8 @@ from clusters.guard import (
     new_token,
 )
 from clusters.liveness import together, while_all_live
-from clusters.local import READY_DEADLINE, check_version, info_of, open_ledger, take_down
-from clusters.member import LocalMember
+from clusters.local import PROXY, READY_DEADLINE, check_version, info_of, open_ledger, spawn, take_down
+from clusters.member import LocalMember, LocalProcess
 from clusters.topology import ROUTER, Topology
 from clusters.wire import access, addresses
 from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
@@ -50,41 +49,44 @@ LONGEST_HOST: Final = 63
 HOST_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?)*")
 MOST_MEMBERS: Final = 240
 """As many addresses as the members' network has for them."""
-OUR_NETWORKS: Final = ipaddress.IPv4Network("10.160.0.0/11")
-"""From which networks are taken, 256 addresses each; the engine takes its own from elsewhere."""
 TAKEN: Final = ("already allocated", "already in use", "overlaps with other", "invalid pool request")
 """What the engine says where somebody else was faster with a port or with a network."""
 LISTEN_DEADLINE: Final = 60.0
 
 
-async def bring_up(topology: Topology, name: str, inside: Contents, *, seed: int = 0) -> OwnComposeCluster:
+async def bring_up(
+    topology: Topology, name: str, inside: Contents, *, seed: int = 0, proxied: bool = False
+) -> OwnComposeCluster:
     """A cluster, Ready: see `clusters.ready`. It goes when this process goes, unless `keep` is called.
 
     `inside`: its image (see `contents.of`); one without a mongos gets the stand-in router, as a process of this
-    machine. Raises Refused where nothing was started, ClusterError where the bring-up failed and everything was removed
-    again.
+    machine. `proxied`: a proxy, another such process, stands before every member and the router. Raises Refused where
+    nothing was started, ClusterError where the bring-up failed and everything was removed again.
     """
     await asyncio.to_thread(command.command)
     topology = _for_image(topology, inside)
     _check(topology, name)
     memory.check(topology)
     for tries_left in reversed(range(TRIES)):
-        members = [spec.name for spec in topology.members()]
-        published = [*members, *([ROUTER.name] if topology.sharded else [])]
-        chosen = dict(zip(published, ports.choose(len(published)), strict=True))
+        nodes = [*(spec.name for spec in topology.members()), *([ROUTER.name] if topology.sharded else [])]
+        chosen = ports.choose(2 * len(nodes) + 1 if proxied else len(nodes))
         ledger: Ledger | None = None
         try:
-            attempt = _Attempt(topology, name, chosen, await asyncio.to_thread(free_prefix), inside, seed)
+            attempt = _Attempt(
+                topology, name, nodes, chosen, await asyncio.to_thread(networks.free_prefix), inside, seed
+            )
             ledger, guardian = open_ledger(name, addresses=attempt.addresses)
             async with asyncio.timeout(READY_DEADLINE):
                 return await attempt.run(ledger, guardian)
         except BaseException as error:
             if ledger is not None:
                 await take_down(ledger, guardian)
-            ports.give_back(chosen.values())
+            ports.give_back(chosen)
             if isinstance(error, TimeoutError):
                 raise ClusterError(f"the cluster was not Ready within {READY_DEADLINE:g} s") from error
-            if not (isinstance(error, ClusterError) and any(one in str(error) for one in TAKEN) and tries_left):
+            lost = isinstance(error, MemberDied) and ports.was_lost(error)
+            taken = isinstance(error, ClusterError) and any(one in str(error) for one in TAKEN)
+            if not ((lost or taken) and tries_left):
                 raise
     raise AssertionError("unreachable: the last try returns or raises")
 
@@ -92,34 +94,6 @@ async def bring_up(topology: Topology, name: str, inside: Contents, *, seed: int
 def server_info(topology: Topology, inside: Contents) -> ServerInfo:
     """What server a cluster of this topology will be."""
     return info_of(topology, inside.version, inside.git_version, has_mongos=inside.has_mongos)
-
-
-def free_prefix() -> str:
-    """The first three numbers of a network that no other of the engine's, and no route of this machine, overlaps.
-
-    Another process may take it before it is used: the engine refuses it then. Raises Refused.
-    """
-    taken = [ipaddress.ip_network(one) for one in [*engine.subnets(), *_routes()]]
-    candidates = list(OUR_NETWORKS.subnets(new_prefix=24))
-    random.SystemRandom().shuffle(candidates)
-    for one in candidates:
-        if not any(one.version == other.version and one.overlaps(other) for other in taken):
-            return str(one.network_address).rpartition(".")[0]
-    raise Refused(f"every network of {OUR_NETWORKS} is taken: remove some (docker network ls)")
-
-
-def _routes() -> list[str]:
-    """The destinations of this machine's routes, without the default one (proc(5): hexadecimal, little-endian)."""
-    try:
-        lines = Path("/proc/net/route").read_text().splitlines()[1:]
-    except OSError:
-        return []
-    found = []
-    for fields in map(str.split, lines):
-        destination, mask = (ipaddress.ip_address(int.from_bytes(bytes.fromhex(fields[at]), "little")) for at in (1, 7))
-        if int(mask):
-            found.append(f"{destination}/{mask}")
-    return found
 
 
 def _for_image(topology: Topology, inside: Contents) -> Topology:
@@ -149,24 +123,40 @@ def _check(topology: Topology, name: str) -> None:
 
 
 class _Attempt:
-    """One try to bring a cluster up, on one choice of ports (by member, and router) and of a network."""
+    """One try to bring a cluster up, on one choice of a network and of ports of this machine: one for each node, or
+    also one for each before it, and the proxy's own."""
 
     def __init__(
-        self, topology: Topology, name: str, chosen: Mapping[str, int], prefix: str, inside: Contents, seed: int
+        self,
+        topology: Topology,
+        name: str,
+        nodes: Sequence[str],
+        chosen: Sequence[int],
+        prefix: str,
+        inside: Contents,
+        seed: int,
     ) -> None:
-        self.topology, self.name, self.chosen, self.prefix = topology, name, chosen, prefix
-        self.inside, self.seed = inside, seed
-        self.hosts = render.hosts(topology, name=name, prefix=prefix)
-        self.listens = {one: f"127.0.0.1:{port}" for one, port in chosen.items()}
-        self.addresses = {host: self.listens[one] for one, host in self.hosts.items()}
+        self.topology, self.name, self.prefix, self.inside, self.seed = topology, name, prefix, inside, seed
+        self.published = dict(zip(nodes, chosen, strict=False))
+        self.listens = {node: f"127.0.0.1:{port}" for node, port in self.published.items()}
+        before = dict(zip(nodes, chosen[len(nodes) :], strict=False))
+        self.control = f"127.0.0.1:{chosen[-1]}" if before else None
+        # Members and drivers alike reach this machine by its address on the members' network; who listens there need
+        # not be shown to others.
+        place = {node: "127.0.0.1" if node == ROUTER.name else render.gateway(prefix) for node in before}
+        self.hosts = {node: f"{place[node]}:{port}" for node, port in before.items()} or render.hosts(
+            topology, name=name, prefix=prefix
+        )
+        self.addresses = {} if before else {host: self.listens[one] for one, host in self.hosts.items()}
         self.token = new_token()
         slug = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
         self.project = f"mongofault-{slug}-{self.token[:8]}"
 
     async def run(self, ledger: Ledger, guardian: Guardian) -> OwnComposeCluster:
         # Somebody else's cluster may have listened there before, to whom one had to say who one is.
-        access.grant([*self.hosts.values(), *self.listens.values()], access.OPEN)
-        entrust([*self.hosts.values(), *self.listens.values()], {})
+        everywhere = [*self.hosts.values(), *self.listens.values(), *([self.control] if self.control else [])]
+        access.grant(everywhere, access.OPEN)
+        entrust(everywhere, {})
         addresses.publish(self.addresses)
         directory = new_path(Path(tempfile.gettempdir()), f"mongofault-{self.name}-")
         ledger.open(RemoveDirectory(str(directory)), title=f"data of {self.name}")
@@ -180,13 +170,17 @@ class _Attempt:
             )
             for spec in self.topology.members()
         }
+        router = self._router(directory, containers) if self.topology.sharded else None
+        proxy = self._proxy(directory, self.control) if self.control is not None else None
+        spawn([one for one in (router, proxy) if isinstance(one, LocalProcess)], ledger)
         cluster = OwnComposeCluster(
             name=self.name,
             topology=self.topology,
             members=members,
-            router_process=self._router(directory, containers, ledger) if self.topology.sharded else None,
+            router_process=router,
             server=server_info(self.topology, self.inside),
             directory=directory,
+            proxy=proxy,
             ledger=ledger,
             guardian=guardian,
         )
@@ -200,8 +194,9 @@ class _Attempt:
             token=self.token,
             image=self.inside.image,
             routers=1,
-            ports=self.chosen,
+            ports=self.published,
             prefix=self.prefix,
+            known=self.hosts,
         )
         file = directory / FILE
         file.write_text(render.dump(document, heading=f"cluster {self.name}"))
@@ -214,28 +209,41 @@ class _Attempt:
         """The id of each, by the member in it."""
         return {one["Labels"][render.MEMBER]: one["Id"] for one in engine.bearing(self.token, "container")}
 
-    def _router(self, directory: Path, containers: Mapping[str, str], ledger: Ledger) -> LocalMember | ContainerMember:
+    def _router(self, directory: Path, containers: Mapping[str, str]) -> LocalMember | ContainerMember:
         listens = self.listens[ROUTER.name]
+        host = self.hosts.get(ROUTER.name, listens)
         if self.topology.router_host is None:
-            return ContainerMember(ROUTER, listens, containers[ROUTER.name], listens=listens)
+            return ContainerMember(ROUTER, host, containers[ROUTER.name], listens=listens)
         arguments = commandline.stand_in(
-            port=self.chosen[ROUTER.name],
+            port=self.published[ROUTER.name],
             config=shaping.connection_string(self.topology, self.hosts),
             router_host=self.hosts[self.topology.router_host.members[0].name],
             seed=self.seed,
             server=self.inside.version,
             addresses=self.addresses,
         )
-        router = LocalMember(ROUTER, listens, arguments, directory / "router.log", new_token())
-        record = ledger.open(KillProcess(None, router.token), title=router.name)
-        ledger.update(record, KillProcess(router.spawn(), router.token))
-        return router
+        return LocalMember(ROUTER, host, arguments, directory / "router.log", new_token(), listens=listens)
+
+    def _proxy(self, directory: Path, control: str) -> LocalProcess:
+        """A link for each member, and one for the router. To members by their own addresses, as nothing is then in
+        between that would have to be published anew when a container is taken off its network."""
+        fixed = render.addresses(self.topology, prefix=self.prefix)
+        targets = {**self.listens, **{one: f"{address}:{render.PORT}" for one, address in fixed.items()}}
+        links = {node: (self.hosts[node], targets[node]) for node in self.listens}
+        # Servers say their host's name and their own port; a probe that stands for one says where it is published.
+        peers = {f"{render.host_name(node, self.name)}:{render.PORT}": node for node in links}
+        peers |= {listens: node for node, listens in self.listens.items()}
+        command = commandline.proxy(control=control, links=links, peers=peers)
+        return LocalProcess(PROXY, control, command, directory / "proxy.log", new_token())
 
     async def _make_ready(self, cluster: OwnComposeCluster) -> None:
         try:
+            if cluster.proxy is not None:
+                (await admin.connect(cluster.proxy.host, deadline=LISTEN_DEADLINE)).close()
+            hosts = {name: member.host for name, member in cluster.members.items()}
             if quirks.of_line(self.inside.major).bring_up_fail_points:
-                await together(*(_hurry(host) for host in self.hosts.values()))
-            await shaping.shape(self.topology, self.hosts)
+                await together(*(_hurry(host) for host in hosts.values()))
+            await shaping.shape(self.topology, hosts)
             await ready.wait(cluster, cluster.ledger.id, deadline=READY_DEADLINE)
         except (CommandFailed, ConnectionLost, DeadlinePassed, PyMongoError) as error:
             raise ClusterError(f"bring-up failed: {error}") from error

@@ -51,6 +51,7 @@ def compose(
     routers: int = 2,
     ports: Mapping[str, int] | None = None,
     prefix: str = PREFIX,
+    known: Mapping[str, str] | None = None,
 ) -> Document:
     """The Compose file of a cluster.
 
@@ -58,8 +59,9 @@ def compose(
     is made. Without it: what is checked in, in which hosts are called as the members are. `ports`: where on 127.0.0.1
     a member or router is published, else `PORT_SHARD0_0` and the like say, else the engine chooses. `routers`: how many
     mongos a sharded cluster has; none where its topology has a router host. `prefix`: of members' fixed addresses.
+    `known`: the `host:port` by which the sets know each member, where that is not its own (see `hosts`).
     """
-    known = hosts(topology, name=name, prefix=prefix)
+    known = known or hosts(topology, name=name, prefix=prefix)
     fixed = {} if topology.sharded and name is None else addresses(topology, prefix=prefix)
     # Otherwise each look-up of a name asks the engine, which takes seconds for it when the machine is busy.
     by_name = {} if name is None else {"extra_hosts": [f"{host_name(one, name)}:{at}" for one, at in fixed.items()]}
@@ -112,6 +114,11 @@ def addresses(topology: Topology, *, prefix: str = PREFIX) -> dict[str, str]:
     """The address of each member where they are fixed: a replica set's, and those that may be taken off their network
     and put back."""
     return {spec.name: f"{prefix}.{FIRST_ADDRESS + index}" for index, spec in enumerate(topology.members())}
+
+
+def gateway(prefix: str) -> str:
+    """This machine's own address on the network of the members, where it is one of this machine."""
+    return f"{prefix}.1"
 
 
 def router_names(topology: Topology, routers: int) -> list[str]:

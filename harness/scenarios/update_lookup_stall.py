@@ -110,8 +110,8 @@ class UpdateLookupStall:
         return topology
 
     def proxied(self) -> bool:
-        contained = self.parameters.provider == "compose"
-        return self.parameters.fault != "none" and in_the_network(self.parameters.fault, contained=contained)
+        contained, options = self.parameters.provider == "compose", self.parameters.fault_option
+        return self.parameters.fault != "none" and in_the_network(self.parameters.fault, options, contained=contained)
 
     def suits(self, cluster: Cluster) -> str | None:
         if not cluster.topology.sharded:
@@ -189,7 +189,7 @@ class UpdateLookupStall:
     def fault_options(self, cluster: Cluster) -> list[str]:
         """A fault in the network strikes the lookups alone, and those of A: who else talks to B finds it healthy."""
         given = self.parameters.fault_option
-        if not self.proxied() or self.parameters.target != "tag":
+        if cluster.proxy is None or not self.proxied() or self.parameters.target != "tag":
             return given
         known = faults.by_name(self.parameters.fault).options.model_fields
         lookups = {"source": cluster.topology.shards[0].members[1].name, "commands": "aggregate"}

@@ -157,13 +157,13 @@ async def bring_up(topology: Topology, name: str, *, seed: int = 0, proxied: boo
 
 
 def check_version(topology: Topology, version: str, *, has_mongos: bool, otherwise: str) -> None:
-    """Raises Refused where drivers, or the stand-in, do not talk to such servers; `otherwise`: where a mongos may come
+    """Raises Refused where neither drivers nor the stand-in talk to such servers; `otherwise`: where a mongos may come
     from."""
     major = quirks.major_of(version)
-    if not quirks.of_line(major).drivers:
+    if topology.sharded and not quirks.of_line(major).drivers:
         raise Refused(
-            f"mongod {version} is for raw wire only: pymongo needs {MIN_SUPPORTED_SERVER_VERSION} or later "
-            "(mongofault binaries list)"
+            f"mongod {version} is for raw wire only, and so for a replica set (--replica-set): pymongo needs "
+            f"{MIN_SUPPORTED_SERVER_VERSION} or later"
         )
     first, last = STAND_IN_VERSIONS
     if topology.sharded and not has_mongos and not first <= major <= last:

@@ -1,5 +1,7 @@
 """Ready: a majority write, sent as an application would send it, was acknowledged by every shard.
 
+Where today's drivers refuse the server it is sent by raw wire.
+
 An open port says nothing, a primary not yet writable says yes to a ping. On the way the ownership marker is written.
 Provider-neutral.
 """
@@ -13,7 +15,7 @@ from pymongo import AsyncMongoClient
 from pymongo.write_concern import WriteConcern
 
 from clusters import ownership, quirks
-from clusters.cluster import Cluster
+from clusters.cluster import Cluster, entrances
 
 DATABASE: Final = ownership.DATABASE
 CANARY: Final = "canary"
@@ -24,6 +26,9 @@ CANARY_KEY: Final = "shard"
 
 async def wait(cluster: Cluster, ledger_id: str, *, deadline: float) -> None:
     """Until the cluster is Ready, and bears the marker of the ledger. Raises TimeoutError after `deadline` seconds."""
+    if not quirks.of_version(cluster.server.version).drivers:
+        await asyncio.wait_for(_by_raw_wire(cluster, ledger_id), deadline)
+        return
     async with (
         asyncio.timeout(deadline),
         cluster.client(serverSelectionTimeoutMS=int(deadline * 1000)) as client,
@@ -35,6 +40,13 @@ async def wait(cluster: Cluster, ledger_id: str, *, deadline: float) -> None:
         await owner.replace_one({"_id": marker["_id"]}, marker, upsert=True)
         canary = client[DATABASE].get_collection(CANARY, write_concern=WriteConcern("majority"))
         await canary.insert_many([{CANARY_KEY: number} for number, _ in enumerate(cluster.topology.shards)])
+
+
+async def _by_raw_wire(cluster: Cluster, ledger_id: str) -> None:
+    async with ownership.asked(entrances(cluster)) as primary:
+        await ownership.write(primary, ownership.new(ledger_id, cluster.name, "up"))
+        written = {"insert": CANARY, "documents": [{CANARY_KEY: 0}], "writeConcern": ownership.MAJORITY}
+        await primary.command(DATABASE, written)
 
 
 async def spread(cluster: Cluster, client: AsyncMongoClient[dict[str, Any]], namespace: str, key: str) -> None:

@@ -14,7 +14,9 @@ from typing import Final
 
 import faults
 from clusters.errors import Refused
+from clusters.guard import OfServer
 from clusters.member import Member
+from clusters.quirks import of_version
 from faults import process
 from faults.base import Evidence, HealFailed, Injection, Site, Unproven
 from faults.options import parse as parse_options
@@ -116,6 +118,9 @@ async def aim(ground: Ground, target: Member, name: str, options: Sequence[str],
     unavailable = await fault.available()
     if unavailable is not None:
         raise Refused(f"{name} on {target.name}: {unavailable}")
+    version = ground.cluster.server.version
+    if not of_version(version).drivers and any(isinstance(one, OfServer) for one in fault.undo()):
+        raise Refused(f"{name} on {target.name}: the guardian could not heal it, as drivers refuse mongod {version}")
     return Injection(fault, ground.ledger, guarded=ground.guardian.alive)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from pymongo import MongoClient
+from pymongo.errors import ConfigurationError
 
 from aftermath import Place
+from clusters.wire.connection import Connection
 from harness import exits
 from harness.history import read
 from harness.lookups import NOT_ROUTED
@@ -61,3 +66,35 @@ def test_the_last_6_0_stalls_and_a_member_that_was_killed_is_started_again_with_
     assert NOT_ROUTED not in done.out
     for stream in done.result["streams"]:
         assert stream["getmore"]["seconds"] > 2 * stream["getmore"]["max_time_ms"] / 1000
+
+
+async def test_what_drivers_refuse_is_a_set_for_raw_wire_which_is_broken_by_its_processes_alone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(monkeypatch, place, "4.2.6")
+    up = place.run("up", "--replica-set", "--server-version", "4.2.6", "--json")
+    assert up.returncode == exits.AS_EXPECTED, up.stderr
+    described = json.loads(up.stdout)
+    assert described["server"]["version"] == "4.2.6"
+    try:
+        primary = await Connection.open(described["members"][0]["host"], deadline=10)
+        assert primary.hello["isWritablePrimary"]
+        assert primary.hello["maxWireVersion"] == 8
+        written = {"insert": "orders", "documents": [{"_id": 1}], "writeConcern": {"w": 3, "wtimeout": 20_000}}
+        assert (await primary.command("shop", written, deadline=30))["n"] == 1
+        found = await primary.command("shop", {"find": "orders"}, deadline=10)
+        assert found["cursor"]["firstBatch"] == [{"_id": 1}]
+        primary.close()
+        with (
+            MongoClient[dict[str, Any]](described["uri"], serverSelectionTimeoutMS=5000) as client,
+            pytest.raises(ConfigurationError, match="wire version 8"),
+        ):
+            client.admin.command("ping")
+        broken = place.run("fault", "freeze", "--on", "secondary", "--hold", "1s")
+        assert broken.returncode == exits.AS_EXPECTED, broken.stdout + broken.stderr
+        refused = place.run("fault", "pause-replication", "--on", "secondary")
+        assert refused.returncode == exits.REFUSED
+        assert "the guardian could not heal it, as drivers refuse mongod 4.2.6" in refused.stderr
+    finally:
+        assert place.run("down").returncode == exits.AS_EXPECTED
+    assert place.left_after(1.0) == []

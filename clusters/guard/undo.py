@@ -267,6 +267,9 @@ class RemoveCgroup:
         return f"remove {self.path}"
 
 
+OfServer = FailPointOff | FsyncUnlock | RunCommand | Reconfigure | AddMember | EndStepDown
+"""Those that send commands to a server, for which it must be one that pymongo talks to."""
+
 Undo = (
     SignalProcess
     | KillProcess

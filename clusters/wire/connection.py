@@ -32,6 +32,9 @@ APP_NAME: Final = "mongofault"
 _ANSWERS: Final = frozenset((OP_MSG, OP_REPLY))
 
 
+COMMAND_NOT_FOUND: Final = 59
+
+
 class CommandFailed(Exception):
     """The server answered `ok: 0`. Carries code, name and the whole reply."""
 
@@ -80,6 +83,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, host: str) -> None:
         self.host = host
         self.hello: dict[str, Any] = {}
+        self._knows_hello = True
         self._transport: asyncio.Transport | None = None
         self._room = read_room()
         self._buffer = bytearray()
@@ -128,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
                         "minWireVersion": INTERNAL_WIRE_VERSION,
                         "maxWireVersion": INTERNAL_WIRE_VERSION,
                     }
-                self.hello = await self.command("admin", {**hello, **access.asked_for(granted)})
+                self.hello = await self._greet({**hello, **access.asked_for(granted)})
                 await access.prove(self, granted)
         except NotTrusted as error:
             self.close()
@@ -157,13 +161,23 @@ class Connection(asyncio.BufferedProtocol):
         self, database: str, document: Mapping[str, Any], *, deadline: float | None = None
     ) -> dict[str, Any]:
         """Run a command; the reply as a dict. Raises CommandFailed, ConnectionLost, DeadlinePassed (seconds)."""
-        reply = await self.request(
-            encode({**document, "$db": database}, request_id=next_request_id()), deadline=deadline
-        )
+        old_hello = not self._knows_hello and "hello" in document
+        sent = {"isMaster": 1, **{key: document[key] for key in document if key != "hello"}} if old_hello else document
+        reply = await self.request(encode({**sent, "$db": database}, request_id=next_request_id()), deadline=deadline)
         answer = decode(reply.body)
         if answer.get("ok") != 1:
-            raise CommandFailed(self.host, next(iter(document)), answer)
-        return answer
+            raise CommandFailed(self.host, next(iter(sent)), answer)
+        return {**answer, "isWritablePrimary": answer["ismaster"]} if old_hello else answer
+
+    async def _greet(self, hello: Mapping[str, Any]) -> dict[str, Any]:
+        """Servers before 4.4.2 (4.2.6 among them) have `hello` by its older name alone, here and from now on."""
+        try:
+            return await self.command("admin", hello)
+        except CommandFailed as error:
+            if error.code != COMMAND_NOT_FOUND:
+                raise
+            self._knows_hello = False
+            return await self.command("admin", hello)
 
     async def request(self, raw: bytes, *, deadline: float | None = None) -> Message:
         """Send one framed message, give back the reply, whatever it says."""

@@ -16,6 +16,7 @@ import typer
 from clusters import adopted, kept, providers, topology
 from clusters.errors import Refused
 from clusters.providers import Provider
+from clusters.quirks import of_version
 from clusters.topology import MemberSpec, Settings, Topology
 from harness.commands import attached
 from harness.interrupts import interruptible
@@ -109,6 +110,8 @@ def up(
         return
     say(f"cluster {record.name} is up: {record.server.version}, router {record.server.router}")
     say(f"MONGODB_URI={record.uri}")
+    if not of_version(record.server.version).drivers:
+        say("for raw wire only: today's drivers refuse this version")
     say(f"end it with: mongofault down{'' if record.name == kept.default_name() else ' ' + record.name}")
 
 

@@ -13,13 +13,14 @@ import typer
 from clusters.errors import ClusterError, Refused
 from clusters.guard import LedgerError
 from harness import exits
-from harness.commands import attached, binaries, chaos, clusters, containers, faults, nightly, predict, runs, tools
+from harness.commands.lazily import LazyGroup
 from harness.history import HistoryError
 from harness.interrupts import Interrupted, handled
 from harness.output import complain, say
 
 app = typer.Typer(
     name="mongofault",
+    cls=LazyGroup,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -44,30 +45,9 @@ def _options(
 ) -> None:
     """Fault injection against real MongoDB clusters: what stalls, what is doubled, what a fault holds back."""
     if context.invoked_subcommand in BREAKING:
-        tools.heal_left_behind()
+        from harness.commands.healing import heal_left_behind
 
-
-app.add_typer(runs.app, name="run")
-app.command("chaos")(chaos.chaos)
-app.command("nightly")(nightly.nightly)
-app.command("check")(runs.check)
-app.command("list")(tools.list_)
-app.command("faults")(faults.list_faults)
-app.command("fault")(faults.fault)
-app.command("predict")(predict.predict)
-app.command("up")(clusters.up)
-app.command("status")(clusters.status)
-app.command("exec", context_settings={"allow_interspersed_args": False})(clusters.exec_)
-app.command("down")(clusters.down)
-app.command("ls")(clusters.ls)
-app.command("attach")(attached.attach)
-app.command("adopt")(attached.adopt)
-app.command("release")(attached.release)
-app.add_typer(binaries.app, name="binaries")
-app.add_typer(containers.image, name="image")
-app.add_typer(containers.compose, name="compose")
-app.command("heal")(tools.heal)
-app.command("doctor")(tools.doctor)
+        heal_left_behind()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -12,8 +12,8 @@ from clusters.compose import image as images
 from clusters.errors import Refused
 from harness.output import say
 
-image = typer.Typer(no_args_is_help=True, help="Images for clusters of containers.")
-compose = typer.Typer(no_args_is_help=True, help="Compose files for clusters of containers.")
+image = typer.Typer(help="Images for clusters of containers.", no_args_is_help=True, rich_markup_mode=None)
+compose = typer.Typer(help="Compose files for clusters of containers.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @image.callback()

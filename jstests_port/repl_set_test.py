@@ -121,7 +121,19 @@ class ReplSetTest:
         """By name of the node; and the members of the set have heard of it, as far as they route anything to it."""
         await stage.set_tags(self.cluster, tags)
         for node in self.nodes:
-            await stage.tags_seen(self.cluster, self.member(node), tags)
+            await self.await_rs_client_hosts(node, tags)
+
+    async def await_rs_client_hosts(self, conn: Mongo, tags: Mapping[str, Mapping[str, str]]) -> None:
+        """`conn`, which routes, has heard that the nodes of these names bear these tags (jstests/replsets/rslib.js).
+        What it has not routed to yet it does not watch, and learns when it does."""
+        wanted = {node.host: dict(tags[node.name]) for node in self.nodes if node.name in tags}
+
+        async def heard() -> bool:
+            sets = (await conn.admin.command("connPoolStats")).get("replicaSets", {})
+            known = {one["addr"]: dict(one.get("tags", {})) for one in sets.get(self.name, {}).get("hosts", ())}
+            return not known or all(known.get(host) == one for host, one in wanted.items())
+
+        await admin.until(f"{conn.name} has heard of the tags of {self.name}", heard, deadline=DEADLINE)
 
     @asynccontextmanager
     async def tagged(self, tags: Sequence[Mapping[str, str]]) -> AsyncIterator[None]:

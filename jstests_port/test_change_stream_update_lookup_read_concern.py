@@ -3,8 +3,8 @@
 The post-image that an update lookup finds is at least as recent as the change it is looked up for, and committed by a
 majority; also where the lookup goes to a member that lags behind.
 
-Differs: the set is a shard from the start, and the streams of a stand-in router are looked up for by the shard's
-member that runs them, so that it is its view of the tags which counts, as from 8.0 on.
+Differs: the set is a shard from the start, and not the only one; behind a stand-in router the shards look up, so that
+the view of the member that runs the stream counts, as from 8.0 on.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ async def test_a_lookup_on_a_lagging_member_waits_for_the_change_it_is_for(
     primary = await rst.get_primary()
     closest, farther = await rst.get_secondaries()
     tags = {primary: {"tag": "primary"}, closest: CLOSEST, farther: FARTHER}
-    async with rst.tagged([tags[node] for node in rst.nodes]):
+    # A stream runs on every shard, so that the tag must name somebody on the other one too.
+    async with rst.tagged([tags[node] for node in rst.nodes]), st.rs1.tagged([CLOSEST, CLOSEST, CLOSEST]):
         near = coll.with_options(read_preference=Nearest([CLOSEST]))
         closest_db = closest[test_name]
         await start_profiler(closest_db)
@@ -61,7 +62,9 @@ async def test_a_lookup_on_a_lagging_member_waits_for_the_change_it_is_for(
             await profiler_has_single_matching_entry(closest_db, lookups(coll, comment, id=1))
 
             # From now on lookups go to another member than the stream.
-            await rst.set_tags({closest.name: FARTHER, farther.name: CLOSEST})
+            moved = {closest.name: FARTHER, farther.name: CLOSEST}
+            await rst.set_tags(moved)
+            await rst.await_rs_client_hosts(st.s, moved)
             lagging_db = farther[test_name]
             await start_profiler(lagging_db)
             await profiler_has_zero_matching_entries(lagging_db, {})

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from bson.timestamp import Timestamp
 
 from clusters.quirks import Quirks
-from clusters.router.errors import RouterError
+from clusters.router import codes
+from clusters.router.errors import RESUMABLE, RouterError
 from clusters.router.monitor import Monitor
 from clusters.router.shard_cursor import ShardCursor, kill_cursors
 from clusters.router.shard_list import ShardList
@@ -39,6 +41,17 @@ class IdleLimits:
 
     cursor: float = CURSOR_TIMEOUT
     session: float = SESSION_TIMEOUT
+
+
+@contextmanager
+def _labelled() -> Iterator[None]:
+    """An error that the router finds gets the label that a mongos gives its code; what a shard says has it already."""
+    try:
+        yield
+    except RouterError as error:
+        if error.code not in codes.RESUMABLE or RESUMABLE in error.labels:
+            raise
+        raise RouterError(error.code, error.code_name, str(error), [*error.labels, RESUMABLE]) from error
 
 
 class ChangeStreams:
@@ -74,10 +87,11 @@ class ChangeStreams:
         Raises RouterError or CommandFailed.
         """
         request = StreamRequest.of(command, merged=self._merged)
-        sharded = request.collection != COLLECTIONLESS and await self._is_sharded(request.namespace)
-        shards = await self._shards.now()
-        start = None if request.has_start else await self._start.fresh()
-        opened = await self._opened(request, shards, start)
+        with _labelled():
+            sharded = request.collection != COLLECTIONLESS and await self._is_sharded(request.namespace)
+            shards = await self._shards.now()
+            start = None if request.has_start else await self._start.fresh()
+            opened = await self._opened(request, shards, start)
         cursor_id = random.getrandbits(62) + 1
         stream = self._streams[cursor_id] = Stream(request, opened, told_of_shards=sharded)
         self._rest(cursor_id, stream)
@@ -89,7 +103,8 @@ class ChangeStreams:
         stream, asked = self._checked(cursor_id, command)
         stream.in_use = True
         try:
-            events = await self._fetch.next_batch(stream, asked)
+            with _labelled():
+                events = await self._fetch.next_batch(stream, asked)
         except BaseException:  # also where the client goes away: a server kills the cursor of an interrupted getMore
             self._spawn(self._finish([cursor_id]))
             raise

@@ -44,7 +44,7 @@ class Routed(History):
         self, *, fault: bool = True, expected: Sequence[str] = ("isolated",), ended: str = "completed"
     ) -> History:
         parameters = {"case": self.case.name, "hold": 1.0, "within": 0.5}
-        self.add(0.0, "run.started", scenario="stale-shard", parameters=parameters, expected=list(expected))
+        self.begun(parameters, expected)
         self.phases(bring_up=0.1, load=1.0, settle=3.0, hold=SENT, release=RELEASED, recover=6.8, check=7.5)
         self.add(4.0, "phase", name="break")
         if fault:
@@ -53,6 +53,13 @@ class Routed(History):
             self._router(setting)
         self.add(8.0, "run.ended", reason=ended, detail="")
         return self
+
+    def begun(self, parameters: Mapping[str, Any], expected: Sequence[str]) -> None:
+        server = {"version": "6.0.5", "git_version": "c9a99c1203ea", "router": "stand-in", "parameters": {}}
+        self.add(
+            0.0, "run.started", scenario="stale-shard", parameters=parameters, expected=list(expected), seed=7,
+            server=server, driver={},
+        )  # fmt: skip
 
     def _router(self, setting: Setting) -> None:
         case, router = self.case, ROUTERS[setting]

@@ -37,7 +37,7 @@ def tables(findings: Mapping[str, Mapping[str, Any]]) -> list[Table]:
 
 
 def lines(findings: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Router by router what it came to, its counters, its log; times of the log after its first line."""
+    """Router by router what it came to, its counters, its log, by the time since its first error."""
     if isolation.NAME not in findings:
         return []
     told = []
@@ -88,6 +88,9 @@ def _took(seconds: float) -> str:
 
 
 def _log(router: str, log: Sequence[Mapping[str, Any]]) -> list[str]:
+    """From the first error on: what is before it is how the router came to know the table."""
+    first = next((number for number, one in enumerate(log) if one["code"] is not None), 0)
+    log = log[first:]
     told = [
         f"{router} logged, {one['logged'] - log[0]['logged']:+.3f} s: {LINES.get(one['id'], '?')} ({one['id']})"
         + (f", {in_words(one['code'])}" if one["code"] is not None else "")

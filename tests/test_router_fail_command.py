@@ -56,6 +56,7 @@ DIALOGUES: dict[str, list[dict[str, Any]]] = {
     "a stream that cannot open": [fail(failCommands=["aggregate"], errorCode=91), STREAM],
     "a history that is lost": [fail(failCommands=["ping"], errorCode=286), {"ping": 1}],
     "a getMore": [fail(failCommands=["getMore"], errorCode=91), {"getMore": Int64(5), "collection": "c"}],
+    "an alias": [fail(failCommands=["dropIndexes"], errorCode=91), {"deleteIndexes": "orders", "index": "*"}],
     "another command": [fail(failCommands=["find"], errorCode=91), {"ping": 1}, {"configureFailPoint": 1}],
     "every command": [fail(failAllCommands=True, errorCode=280), {"ping": 1}],
     "an unknown code": [fail(failCommands=["ping"], errorCode=123456), {"ping": 1}],

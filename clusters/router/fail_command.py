@@ -17,7 +17,8 @@ from clusters.router.errors import RouterError
 
 NAME: Final = "failCommand"
 _ALIASES: Final = {"ismaster": "isMaster", "findandmodify": "findAndModify", "buildinfo": "buildInfo",
-                   "collstats": "collStats", "dbstats": "dbStats", "mapreduce": "mapReduce"}  # fmt: skip
+                   "collstats": "collStats", "dbstats": "dbStats", "mapreduce": "mapReduce",
+                   "deleteIndexes": "dropIndexes"}  # fmt: skip
 _NOT_BUILT: Final = ("errorExtraInfo", "threadName", "failLocalClients", "multiTenant")
 _WRITE_CONCERN: Final = frozenset(
     ("insert", "update", "delete", "findAndModify", "aggregate", "create", "createIndexes", "drop", "dropDatabase",

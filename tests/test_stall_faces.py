@@ -12,7 +12,7 @@ from aftermath import Place
 from harness import exits
 from stall_parts import SCENARIO, Outcome, at_once, outcome
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.alone]
 
 STREAMS = 4
 COMMON = ("--streams", str(STREAMS), "--hold", "8s")

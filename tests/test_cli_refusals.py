@@ -69,8 +69,6 @@ RUN = ["run", "update-lookup-stall"]
         (["up", "--tag", "shard0-1:$a=b"], "expected a key of letters"),
         (["up", "--provider", "nobody"], "--provider nobody: expected local, compose, auto"),
         (["up", "--image", "mongo:8.0"], "of no image; expected --provider compose"),
-        (["up", "--provider", "compose", "--proxied"], "not to be had with --provider compose"),
-        ([*RUN, "--provider", "compose", "--fault", "swallow"], "not to be had with --provider compose"),
         ([*RUN, "--cluster", "mine", "--provider", "local"], "--provider shapes a cluster of the run's own"),
         (["up", "--tag", "plain"], "--tag plain: expected MEMBER:NAME=VALUE"),
         (["up", "--cache-gb", "inf"], "--cache-gb"),

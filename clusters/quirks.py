@@ -29,6 +29,8 @@ class Quirks:
     ddl_on_shards: bool = True
     """Whether collections are made and dropped by `_shardsvr*` commands on the primary shard of their database, and
     not by `_configsvr*` on the config servers."""
+    coll_mod_on_primary: bool = True
+    """Whether `_shardsvrCollMod` on the primary shard does it for all shards; else each gets the collMod itself."""
     create_with_primary: bool = True
     """Whether `_configsvrCreateDatabase` takes a primary shard; else `_configsvrEnableSharding` does."""
     create_database: Mapping[str, bool] = field(default_factory=dict)
@@ -51,6 +53,7 @@ _LINES: Final = {
         wire_version=8,
         version_form="pair",
         ddl_on_shards=False,
+        coll_mod_on_primary=False,
         create_with_primary=False,
         move_range=False,
         snapshot_reads=False,
@@ -64,6 +67,7 @@ _LINES: Final = {
         wire_version=9,
         version_form="pair",
         ddl_on_shards=False,
+        coll_mod_on_primary=False,
         create_with_primary=False,
         move_range=False,
         snapshot_reads=False,
@@ -74,6 +78,7 @@ _LINES: Final = {
         feature_version="5.0",
         wire_version=13,
         version_form="triple",
+        coll_mod_on_primary=False,
         create_database={"enableSharding": True},
         move_range=False,
     ),

@@ -161,6 +161,7 @@ async def test_it_never_fails_the_command_that_switches_it_off(target: Target) -
     assert off["ok"] == 1
 
 
+@pytest.mark.needs_server("6.0", "StaleConfig in this form")
 async def test_an_error_brings_the_details_it_was_given(on_primary: Target) -> None:
     info = {"ns": f"{on_primary.database}.c", "vReceived": VERSION, "shardId": "shard0"}
     async with on_primary.failing("create", errorCode=ErrorCodes.StaleConfig.value, errorExtraInfo=info):
@@ -168,7 +169,7 @@ async def test_an_error_brings_the_details_it_was_given(on_primary: Target) -> N
     async with on_primary.failing("ping", errorExtraInfo={"desc": "some description"}):
         fine = await on_primary.run("ping")
 
-    assert (failed["code"], failed["ns"]) == (ErrorCodes.StaleConfig, info["ns"])
+    assert (failed.get("code"), failed.get("ns")) == (ErrorCodes.StaleConfig, info["ns"])
     assert fine["ok"] == 1
 
 

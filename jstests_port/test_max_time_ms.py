@@ -164,12 +164,14 @@ REFUSED: Sequence[Any] = (-1, Int64(-1), Int64(HIGHEST + 1), float(HIGHEST + 1),
 
 @pytest.mark.parametrize("limit", TAKEN, ids=repr)
 async def test_limits_from_0_to_2_to_the_31_are_taken(target: Target, test_name: str, limit: Any) -> None:
+    await target.client[test_name].t.insert_one({})
     for command in ({"ping": 1}, {"find": "t"}):
         assert (await target.raw.run_command(test_name, {**command, "maxTimeMS": limit}))["ok"] == 1
 
 
 @pytest.mark.parametrize("limit", REFUSED, ids=repr)
 async def test_other_limits_are_refused(target: Target, test_name: str, limit: Any) -> None:
+    await target.client[test_name].t.insert_one({})
     for command in ({"ping": 1}, {"find": "t"}):
         reply = await target.raw.run_command(test_name, {**command, "maxTimeMS": limit})
         assert (reply["ok"], reply.get("code")) in REFUSALS, (command, reply)
@@ -250,4 +252,6 @@ async def test_commands_that_list_their_options_take_a_limit(
 ) -> None:
     await target.client[test_name].t.insert_one({"x": 1})
 
-    assert (await target.raw.run_command(test_name, {**command, "maxTimeMS": LONG}))["ok"] == 1
+    reply = await target.raw.run_command(test_name, {**command, "maxTimeMS": LONG})
+
+    assert reply["ok"] == 1, reply

@@ -109,6 +109,20 @@ async def test_writes_of_many_documents_reach_all_shards_and_their_counts_add_up
     assert len([one async for one in client.shop.orders.find({})]) == 4
 
 
+async def test_options_of_a_collection_are_set_on_all_its_shards(client: Client) -> None:
+    await client.shop.command("collMod", "orders", validator={"paid": {"$exists": True}})
+    for region in (0, 1):
+        with pytest.raises(OperationFailure) as raised:
+            await client.shop.orders.insert_one({"region": region})
+        assert raised.value.code == 121
+
+
+async def test_a_chunk_moves_with_its_documents(client: Client) -> None:
+    await client.admin.command("moveChunk", "shop.orders", find={"region": 0}, to="shard1")
+    assert await client.config.chunks.distinct("shard", {"min.region": {"$exists": True}}) == ["shard1"]
+    assert sorted([one["_id"] async for one in client.shop.orders.find({})]) == list(range(1, 10))
+
+
 async def test_a_stream_has_both_shards_events_in_order_and_goes_on_from_any_token(client: Client) -> None:
     orders = client.shop.orders
     async with await orders.watch(full_document="updateLookup") as stream:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from clusters.quirks import Quirks
 from clusters.router.batch import write_concern
 from clusters.router.catalog import Catalog
 from clusters.router.members import Members
@@ -16,7 +17,8 @@ from clusters.router.primaries import DatabasePrimaries, without_context
 
 
 class Indexes:
-    def __init__(self, members: Members, catalog: Catalog) -> None:
+    def __init__(self, members: Members, catalog: Catalog, server: Quirks) -> None:
+        self._server = server
         self._primaries = DatabasePrimaries(members, catalog)
         self._owners = Owners(members, catalog)
 
@@ -30,6 +32,9 @@ class Indexes:
 
     async def collection_options(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """collMod."""
+        if not self._server.coll_mod_on_primary:
+            body = {**without_context(command), "writeConcern": write_concern(command)}
+            return await self._owners.raw(await self._owners.ask(command["$db"], command["collMod"], body))
         return await self._coordinated(command, "_shardsvrCollMod")
 
     async def plan_cache(self, command: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class Router:
             Ddl(members, catalog, self._host, server),
             Sharding(members, catalog, server),
             Zones(members),
-            Indexes(members, catalog),
+            Indexes(members, catalog, server),
             Collections(members, catalog),
             Stats(members, catalog),
             ShardMap(members, catalog),

@@ -27,6 +27,9 @@ INTERRUPTED: Final = 194
 MOVE_PATIENCE: Final = 20.0
 """Seconds of that: a balancer whose start failed, on shards that were not there yet, tries again after 10 s."""
 
+LARGEST_CHUNK_MB: Final = 64
+"""Of servers before 6.0, where `config.settings` says nothing else (manual: Modify Range Size)."""
+
 _OF_SHARDING: Final = frozenset(("unique", "numInitialChunks", "presplitHashedZones", "collation"))
 
 
@@ -163,12 +166,17 @@ class Sharding:
             "ns": namespace,
             "lastmodEpoch": table.epoch if table is not None else chunk.get("lastmodEpoch"),
             "toShard": shard,
-            "maxChunkSizeBytes": Int64(0),
+            "maxChunkSizeBytes": Int64(await self._largest_chunk()),
             "secondaryThrottle": {"secondaryThrottle": bool(_how(command).get("secondaryThrottle"))},
             "waitForDelete": bool(_how(command).get("waitForDelete")),
             "forceJumbo": bool(_how(command).get("forceJumbo")),
             **MAJORITY,
         }
+
+    async def _largest_chunk(self) -> int:
+        """Bytes past which a donor refuses a chunk (153 ChunkTooBig)."""
+        set_here = await self._members.config_find("settings", {"_id": "chunksize"})
+        return int((set_here[0]["value"] if set_here else LARGEST_CHUNK_MB) * (1 << 20))
 
     async def _table(self, namespace: str) -> Table:
         split_namespace(namespace)

@@ -49,9 +49,9 @@ test-all: test mongosh actionlint
 test-jstests: install
 	$(PYTEST) --dist loadfile jstests_port --junitxml=xunit-results/test-jstests.xml
 
-# One file at a time: to bring containers up takes all there is of two cores.
+# Two files at a time: to bring containers up takes all there is of two cores, to watch streams stall next to nothing.
 test-docker: install
-	$(BIN)/pytest -m docker --junitxml=xunit-results/test-docker.xml
+	$(BIN)/pytest --numprocesses 2 --dist loadfile -m docker --junitxml=xunit-results/test-docker.xml
 
 mongosh:
 	@if [ -e .cache/mongosh/$(MONGOSH) ]; then exit 0; \

@@ -225,6 +225,12 @@ async def server_version(member: Connection) -> str:
     return version
 
 
+async def fail_points_on(member: Connection, points: Mapping[str, Mapping[str, Any]]) -> None:
+    """Switch fail points on for good, each with what it is told."""
+    for name, data in points.items():
+        await member.command("admin", {"configureFailPoint": name, "mode": "alwaysOn", "data": data}, deadline=10)
+
+
 async def fail_points_off(member: Connection, names: Iterable[str]) -> None:
     """Switch fail points off; a server that does not know one has it off."""
     for name in names:

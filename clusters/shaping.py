@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from clusters import admin, quirks
 from clusters.commandline import BRING_UP_FAIL_POINTS
 from clusters.liveness import together
-from clusters.topology import MAX_VOTERS, Topology
+from clusters.topology import MAX_VOTERS, MemberSpec, SetSpec, Topology
 from clusters.wire.connection import Connection
 
 LISTEN_DEADLINE = 60.0
@@ -27,20 +27,26 @@ def without_router_host(topology: Topology) -> Topology:
     return dataclasses.replace(topology, router_host=None)
 
 
-async def shape(topology: Topology, hosts: Mapping[str, str]) -> None:
+async def shape(
+    topology: Topology, hosts: Mapping[str, str], *, fail_points: Mapping[str, Mapping[str, Any]] | None = None
+) -> None:
     """Initiate all sets at once, add the shards, attach the router host, wait for every SECONDARY, tidy up.
 
-    `hosts` maps member names to `address:port`. Raises ClusterError naming what was waited for.
+    `hosts` maps member names to `address:port`. `fail_points`: switched on first, in members that were not started
+    with them. Raises ClusterError naming what was waited for.
     """
-    connections = dict(
-        zip(
-            hosts,
-            await asyncio.gather(*(admin.connect(host, deadline=LISTEN_DEADLINE) for host in hosts.values())),
-            strict=True,
-        )
-    )
+    connections: dict[str, Connection] = {}
+
+    async def met(member: MemberSpec) -> None:
+        connections[member.name] = await admin.connect(hosts[member.name], deadline=LISTEN_DEADLINE)
+        await admin.fail_points_on(connections[member.name], fail_points or {})
+
+    async def initiated(one: SetSpec) -> None:
+        await together(*(met(member) for member in one.members))
+        await admin.initiate(connections[one.members[0].name], one, hosts, topology.settings)
+
     try:
-        await _initiate_all(topology, hosts, connections)
+        await together(*(initiated(one) for one in topology.sets()))
         # Adding a shard writes the feature compatibility version, and an initial sync that meets this write starts
         # over (measured on 6.0.5); while few members sync there is no time for that.
         large = [member for one in topology.sets() if len(one.members) > MAX_VOTERS for member in one.members]
@@ -60,12 +66,6 @@ async def _settle(member: Connection, set_name: str) -> None:
     """Wait until it is a SECONDARY or the primary; then what hurried it on has done its work."""
     await admin.secondary(member, set_name, deadline=SECONDARY_DEADLINE)
     await admin.fail_points_off(member, BRING_UP_FAIL_POINTS)
-
-
-async def _initiate_all(topology: Topology, hosts: Mapping[str, str], connections: Mapping[str, Connection]) -> None:
-    await together(
-        *(admin.initiate(connections[one.members[0].name], one, hosts, topology.settings) for one in topology.sets())
-    )
 
 
 async def _join(topology: Topology, hosts: Mapping[str, str], connections: Mapping[str, Connection]) -> None:

@@ -7,6 +7,7 @@ it.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -82,7 +83,7 @@ async def by_hand(docker_image: str, tmp_path: Path) -> AsyncIterator[ByHand]:
     token = new_token()
     shutil.copytree(COMPOSE, tmp_path / "compose", ignore=shutil.ignore_patterns("keyfile", "password"))
     for topology in files.TOPOLOGIES:
-        _label(tmp_path / f"compose/{topology}.yml", token)
+        _as_tests_need_it(tmp_path / f"compose/{topology}.yml", token)
     members = [spec.name for topology, _ in files.TOPOLOGIES.values() for spec in topology.members()]
     chosen = ports.choose(len(members))
     published = {
@@ -194,12 +195,19 @@ def test_an_image_that_is_there_is_not_built_again(docker_image: str) -> None:
     assert built[0] == built[1]
 
 
-def _label(file: Path, token: str) -> None:
-    """All that is made of this file is to bear the token."""
+def _as_tests_need_it(file: Path, token: str) -> None:
+    """All that is made of this file is to bear the token. A member that is told to end does so at once, and another one
+    is elected soon: else the one takes 15 s, and the other 10."""
     document = yaml.safe_load(file.read_text())
     labels = {engine.TOKEN: token}
     for service in document["services"].values():
         service["labels"].update(labels)
+        if "--replSet" in service["command"]:
+            service["command"] += ["--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"]
+        if render.SET in service["labels"]:
+            wanted = json.loads(service["labels"][render.SET])
+            wanted["settings"]["electionTimeoutMillis"] = 1000
+            service["labels"][render.SET] = json.dumps(wanted)
     for network in document["networks"].values():
         network["labels"] = labels
     document["volumes"] = {name: {"labels": labels} for name in document["volumes"]}

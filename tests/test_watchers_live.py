@@ -139,6 +139,7 @@ async def test_without_traffic_quiet_with_traffic_delivering_and_never_an_alarm(
     assert {one["moving"] for one in plain.of("token")} == {True}
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 async def test_the_lookup_that_waits_for_a_frozen_member_is_named_within_a_second(
     pinned: tuple[Observed, LocalMember, LocalMember],

@@ -231,6 +231,15 @@ async def fail_points_on(member: Connection, points: Mapping[str, Mapping[str, A
         await member.command("admin", {"configureFailPoint": name, "mode": "alwaysOn", "data": data}, deadline=10)
 
 
+async def fail_point(member: Connection, name: str, *, deadline: float = 10) -> Mapping[str, Any]:
+    """Its `mode`, 0 where it is off, and `timesEntered`, which goes on over uses. Raises CommandFailed."""
+    parameter = f"failpoint.{name}"
+    state: Mapping[str, Any] = (await member.command("admin", {"getParameter": 1, parameter: 1}, deadline=deadline))[
+        parameter
+    ]
+    return state
+
+
 async def fail_points_off(member: Connection, names: Iterable[str]) -> None:
     """Switch fail points off; a server that does not know one has it off."""
     for name in names:

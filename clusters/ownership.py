@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
+from clusters.admin import MAJORITY
 from clusters.errors import Refused
 from clusters.wire import access
 from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, DeadlinePassed
@@ -24,7 +25,6 @@ COLLECTION: Final = "owner"
 ONE: Final = "owner"
 """The `_id` of the only document: of two who adopt a cluster at once one fails."""
 
-MAJORITY: Final = {"w": "majority", "wtimeout": 30_000}
 ANSWER: Final = 10.0
 """Seconds for each answer."""
 WRITTEN: Final = 40.0

@@ -67,7 +67,7 @@ def settle(topology: Topology, provider: Provider, image: str | None, *, proxied
         if proxied:
             networks.require_bridges()
         inside = contents.of(image, topology.settings.server_version)
-        return Settled(compose.server_info(topology, inside), inside)
+        return Settled(inside.server_info(topology), inside)
     return Settled(local.server_info(topology))
 
 

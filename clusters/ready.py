@@ -14,7 +14,7 @@ from typing import Any, Final
 from pymongo import AsyncMongoClient
 from pymongo.write_concern import WriteConcern
 
-from clusters import ownership, quirks
+from clusters import admin, ownership, quirks
 from clusters.cluster import Cluster, entrances
 
 DATABASE: Final = ownership.DATABASE
@@ -45,7 +45,7 @@ async def wait(cluster: Cluster, ledger_id: str, *, deadline: float) -> None:
 async def _by_raw_wire(cluster: Cluster, ledger_id: str) -> None:
     async with ownership.asked(entrances(cluster)) as primary:
         await ownership.write(primary, ownership.new(ledger_id, cluster.name, "up"))
-        written = {"insert": CANARY, "documents": [{CANARY_KEY: 0}], "writeConcern": ownership.MAJORITY}
+        written = {"insert": CANARY, "documents": [{CANARY_KEY: 0}], "writeConcern": admin.MAJORITY}
         await primary.command(DATABASE, written)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bson import MaxKey, Timestamp
+from pymongo import AsyncMongoClient
 from pymongo.write_concern import WriteConcern
 
 from clusters import admin
@@ -25,7 +26,7 @@ DDL_DEADLINE: Final = 60.0
 BALANCER_STARTS: Final = (11601, 194)
 """What a move gets shortly after the config servers have a new primary: their balancer is starting (6.0.5)."""
 MOVE_TRIES: Final = 20
-MAJORITY: Final = {"writeConcern": {"w": "majority", "wtimeout": 30_000}}
+MAJORITY: Final = {"writeConcern": admin.MAJORITY}
 STALE_CONFIG: Final = 13388
 FAIL_POINT: Final = "failCommand"
 MIDDLE: Final = 75
@@ -52,15 +53,22 @@ async def lay_out(cluster: Cluster, namespace: str, documents: Sequence[Mapping[
     Its ranges come to B before the last comes to C, so that B's version is behind the collection's: a split there makes
     routers stale for B alone (measured on 6.0.5).
     """
-    database, _, collection = namespace.partition(".")
+    database = namespace.partition(".")[0]
     places = Places.of(cluster)
     async with cluster.client(serverSelectionTimeoutMS=10_000) as client:
         await client.admin.command("enableSharding", database, primaryShard=places.a)
         await client.admin.command("shardCollection", namespace, key={SHARD_KEY: 1})
         for least, most, shard in ((0, 50, places.b), (50, 100, places.b), (100, MaxKey(), places.c)):
             await move(cluster, namespace, least, most, shard)
-        target = client[database].get_collection(collection, write_concern=WriteConcern("majority"))
-        await target.insert_many([dict(one) for one in documents])
+        await _fill(client, namespace, documents)
+
+
+async def _fill(
+    client: AsyncMongoClient[dict[str, Any]], namespace: str, documents: Sequence[Mapping[str, Any]]
+) -> None:
+    database, _, collection = namespace.partition(".")
+    target = client[database].get_collection(collection, write_concern=WriteConcern("majority"))
+    await target.insert_many([dict(one) for one in documents])
 
 
 async def recreate(cluster: Cluster, namespace: str, documents: Sequence[Mapping[str, Any]]) -> None:
@@ -73,14 +81,17 @@ async def recreate(cluster: Cluster, namespace: str, documents: Sequence[Mapping
 
 async def move(cluster: Cluster, namespace: str, least: Any, most: Any, shard: str) -> None:
     """A range to a shard. Raises CommandFailed, ClusterError."""
+    await move_range(cluster, namespace, {SHARD_KEY: least}, {SHARD_KEY: most}, shard)
+
+
+async def move_range(
+    cluster: Cluster, namespace: str, lower: Mapping[str, Any], upper: Mapping[str, Any], shard: str, **more: Any
+) -> None:
+    """What has a shard key from `lower` up to `upper` to a shard; a chunk that reaches over is split (6.0 or later).
+    `more`: further fields of the command. Raises CommandFailed, ClusterError."""
     assert cluster.topology.config is not None
-    command = {
-        "_configsvrMoveRange": namespace,
-        "min": {SHARD_KEY: least},
-        "max": {SHARD_KEY: most},
-        "toShard": shard,
-        **MAJORITY,
-    }
+    bounds = {"min": dict(lower), "max": dict(upper), "toShard": shard, **more}
+    command = {"_configsvrMoveRange": namespace, **bounds, **MAJORITY}
     for tries_left in reversed(range(MOVE_TRIES)):
         config = await primary_of(cluster, cluster.topology.config.name)
         try:
@@ -101,18 +112,24 @@ async def split(cluster: Cluster, namespace: str) -> None:
     if majors[places.b] >= max(majors.values()):
         raise ClusterError(f"{namespace}: the version of {places.b} is not behind: {majors}; a split tells nobody")
     primary = await primary_of(cluster, places.b)
-    command = {
-        "splitChunk": namespace,
-        "from": places.b,
-        "min": {SHARD_KEY: 50},
-        "max": {SHARD_KEY: 100},
-        "keyPattern": {SHARD_KEY: 1},
-        "epoch": found["lastmodEpoch"],
-        "timestamp": found["timestamp"],
-        "splitKeys": [{SHARD_KEY: MIDDLE}],
-    }
+    upper = {"shard": places.b, "min": {SHARD_KEY: 50}, "max": {SHARD_KEY: 100}}
+    command = split_chunk(found, upper, {SHARD_KEY: MIDDLE})
     async with admin.connected(primary.host) as connection:
         await connection.command("admin", command, deadline=DDL_DEADLINE)
+
+
+def split_chunk(collection: Mapping[str, Any], chunk: Mapping[str, Any], middle: Mapping[str, Any]) -> dict[str, Any]:
+    """What a router says to the primary of the chunk's shard; both as the config servers have them."""
+    return {
+        "splitChunk": collection["_id"],
+        "from": chunk["shard"],
+        "min": chunk["min"],
+        "max": chunk["max"],
+        "keyPattern": collection["key"],
+        "epoch": collection["lastmodEpoch"],
+        "timestamp": collection["timestamp"],
+        "splitKeys": [dict(middle)],
+    }
 
 
 async def move_upper(cluster: Cluster, namespace: str) -> None:
@@ -147,19 +164,18 @@ async def pretend(cluster: Cluster, namespace: str, ledger: Ledger) -> int:
 async def pretended(cluster: Cluster, before: int) -> bool:
     """Whether that error was given, once."""
     primary = await primary_of(cluster, Places.of(cluster).b)
-    name = f"failpoint.{FAIL_POINT}"
     async with admin.connected(primary.host) as connection:
-        reply = await connection.command("admin", {"getParameter": 1, name: 1}, deadline=DDL_DEADLINE)
-    return int(reply[name]["timesEntered"]) == before + 1
+        return (
+            int((await admin.fail_point(connection, FAIL_POINT, deadline=DDL_DEADLINE))["timesEntered"]) == before + 1
+        )
 
 
 async def make_unsharded(cluster: Cluster, namespace: str, documents: Sequence[Mapping[str, Any]]) -> None:
     """A collection on A alone, in a database of its own."""
-    database, _, collection = namespace.partition(".")
+    database = namespace.partition(".")[0]
     async with cluster.client(serverSelectionTimeoutMS=10_000) as client:
         await client.admin.command("enableSharding", database, primaryShard=Places.of(cluster).a)
-        target = client[database].get_collection(collection, write_concern=WriteConcern("majority"))
-        await target.insert_many([dict(one) for one in documents])
+        await _fill(client, namespace, documents)
 
 
 async def move_primary(cluster: Cluster, namespace: str) -> None:

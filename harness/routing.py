@@ -172,13 +172,14 @@ class Routing:
         await ranges.move_upper(ground.cluster, asked.namespaces["watched"])
 
     async def _is_on(self, host: str) -> None:
-        name = f"failpoint.{self._case.point}"
+        point = self._case.point
+        assert point is not None
 
         async def on() -> bool:
             async with admin.connected(host) as connection:
-                return bool((await connection.command("admin", {"getParameter": 1, name: 1}))[name]["mode"])
+                return bool((await admin.fail_point(connection, point, deadline=ON_DEADLINE))["mode"])
 
-        await admin.until(f"{name} is on", on, deadline=ON_DEADLINE)
+        await admin.until(f"failpoint.{point} is on", on, deadline=ON_DEADLINE)
 
     # break, hold, release
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from clusters import ports
-from clusters.guard import KillProcess, Opening, new_token
-from clusters.local import OwnCluster
+from clusters.guard import new_token
+from clusters.local import OwnCluster, spawn
 from clusters.member import LocalMember, answers
 from clusters.topology import ROUTER
 
@@ -23,8 +25,7 @@ async def another_router(cluster: OwnCluster, name: str) -> LocalMember:
     # As the command line of a mongos says it, and as that of the stand-in does.
     other = {first.listens: host, first.listens.rpartition(":")[2]: str(port), str(first.log): str(log)}
     command = [other.get(argument, argument) for argument in first.command]
-    router = LocalMember(ROUTER, host, command, log, new_token())
-    (record,) = cluster.ledger.open_many([Opening(KillProcess(None, router.token), title=name)])
-    cluster.ledger.update_many({record: KillProcess(router.spawn(), router.token)})
+    router = LocalMember(replace(ROUTER, name=name), host, command, log, new_token())
+    spawn([router], cluster.ledger)
     await answers(router, DEADLINE)
     return router

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from clusters.admin import MAJORITY
-from clusters.wire.connection import Connection
-from jstests_port.mongo import Document, Mongo
+from clusters import admin
+from harness import ranges
+from jstests_port.mongo import Mongo
 from jstests_port.sharding_test import ShardingTest
 
 DEADLINE = 60.0
-"""Seconds for one split or move."""
+"""Seconds for one split."""
 
 
 async def move_range_unseen(
@@ -29,8 +29,7 @@ async def move_range_unseen(
     wait_for_delete: bool = True,
 ) -> None:
     """From `lower` up to `upper` to the shard of that name; a chunk that reaches over is split (6.0 or later)."""
-    bounds = {"min": dict(lower), "max": dict(upper), "toShard": to, "waitForDelete": wait_for_delete}
-    await _as_a_router(await st.config_rs.get_primary(), {"_configsvrMoveRange": namespace, **bounds, **_MAJORITY})
+    await ranges.move_range(st.cluster, namespace, lower, upper, to, waitForDelete=wait_for_delete)
 
 
 async def split_unseen(st: ShardingTest, namespace: str, middle: Mapping[str, Any]) -> None:
@@ -42,28 +41,8 @@ async def split_unseen(st: ShardingTest, namespace: str, middle: Mapping[str, An
     found = {"uuid": collection["uuid"], f"min.{field}": {"$lt": value}, f"max.{field}": {"$gt": value}}
     (chunk,) = await config.chunks.find(found).to_list()
     owner = next(one for one in st.rs if one.name == chunk["shard"])
-    split: Document = {
-        "splitChunk": namespace,
-        "from": owner.name,
-        "min": chunk["min"],
-        "max": chunk["max"],
-        "keyPattern": collection["key"],
-        "epoch": collection["lastmodEpoch"],
-        "timestamp": collection["timestamp"],
-        "splitKeys": [dict(middle)],
-    }
-    await _as_a_router(await owner.get_primary(), split)
-
-
-_MAJORITY: Document = {"writeConcern": MAJORITY}
-
-
-async def _as_a_router(node: Mongo, command: Document) -> None:
-    connection = await Connection.open(node.host, deadline=DEADLINE, internal=True)
-    try:
-        await connection.command("admin", command, deadline=DEADLINE)
-    finally:
-        connection.close()
+    async with admin.connected((await owner.get_primary()).host) as connection:
+        await connection.command("admin", ranges.split_chunk(collection, chunk, middle), deadline=DEADLINE)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli, exits
+from refusals import refused_in_one_line
 
 pytestmark = pytest.mark.usefixtures("nothing_given")
 
@@ -79,12 +80,7 @@ RUN = ["run", "update-lookup-stall"]
 def test_one_line_says_what_was_expected(
     arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.run(arguments) == exits.REFUSED
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
-    assert not list(tmp_path.glob("state/ledgers/*"))
-    assert not list(tmp_path.glob("runs/*"))
+    refused_in_one_line(arguments, said, tmp_path, capsys)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from clusters.cluster import ServerInfo
 from harness import cli, exits
 from harness.scenarios.overlap_parameters import OverlapParameters
 from harness.scenarios.retry_overlap import RetryOverlap
+from refusals import refused_in_one_line
 
 pytestmark = pytest.mark.usefixtures("nothing_given")
 
@@ -58,12 +59,7 @@ LONG = ["--driver-option", "socketTimeoutMS=30000"]
 def test_one_line_says_what_was_expected(
     arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.run([*RUN, *arguments]) == exits.REFUSED
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
-    assert not list(tmp_path.glob("state/ledgers/*"))
-    assert not list(tmp_path.glob("runs/*"))
+    refused_in_one_line([*RUN, *arguments], said, tmp_path, capsys)
 
 
 def test_the_help_names_every_kind_of_write_and_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:

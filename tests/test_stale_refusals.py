@@ -8,9 +8,9 @@ import pytest
 
 from clusters.cluster import ServerInfo
 from clusters.errors import Refused
-from harness import cli, exits
 from harness.scenarios.parameters import build
 from harness.scenarios.stale_shard import SETTING, StaleParameters, StaleShard
+from refusals import refused_in_one_line
 
 pytestmark = pytest.mark.usefixtures("nothing_given")
 
@@ -42,12 +42,7 @@ RUN = ["run", "stale-shard"]
 def test_one_line_says_what_was_expected(
     arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.run([*RUN, *arguments]) == exits.REFUSED
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
-    assert not list(tmp_path.glob("state/ledgers/*"))
-    assert not list(tmp_path.glob("runs/*"))
+    refused_in_one_line([*RUN, *arguments], said, tmp_path, capsys)
 
 
 @pytest.mark.parametrize(

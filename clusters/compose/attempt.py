@@ -30,7 +30,7 @@ from clusters.guard import (
     new_token,
 )
 from clusters.liveness import while_all_live
-from clusters.local import PROXY, READY_DEADLINE, info_of, spawn
+from clusters.local import PROXY, READY_DEADLINE, spawn
 from clusters.member import LocalMember, LocalProcess
 from clusters.topology import ROUTER, Topology
 from clusters.wire import access, addresses
@@ -95,9 +95,7 @@ class Attempt:
             topology=self.topology,
             members=members,
             router_process=router,
-            server=info_of(
-                self.topology, self.inside.version, self.inside.git_version, has_mongos=self.inside.has_mongos
-            ),
+            server=self.inside.server_info(self.topology),
             directory=directory,
             proxy=proxy,
             ledger=ledger,

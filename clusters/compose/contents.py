@@ -9,11 +9,13 @@ from functools import cache
 from typing import Final
 
 from clusters.binaries import find_mongod, versions_of
+from clusters.cluster import ServerInfo
 from clusters.compose import engine, image
 from clusters.errors import ClusterError, Refused
 from clusters.guard import RemoveContainers, new_token, undo_until_done
-from clusters.local import open_ledger
+from clusters.local import info_of, open_ledger
 from clusters.quirks import major_of
+from clusters.topology import Topology
 
 OFFICIAL: Final = "mongo:8.0"
 VARIABLE: Final = "MONGO_IMAGE"
@@ -29,6 +31,10 @@ class Contents:
     version: str
     git_version: str
     has_mongos: bool
+
+    def server_info(self, topology: Topology) -> ServerInfo:
+        """What server a cluster of this topology will be."""
+        return info_of(topology, self.version, self.git_version, has_mongos=self.has_mongos)
 
     @property
     def major(self) -> tuple[int, int]:

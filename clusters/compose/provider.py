@@ -12,14 +12,13 @@ import re
 from typing import Final
 
 from clusters import memory, ports, shaping
-from clusters.cluster import ServerInfo
 from clusters.compose import command, networks, render
 from clusters.compose.attempt import Attempt
 from clusters.compose.cluster import OwnComposeCluster
 from clusters.compose.contents import Contents
 from clusters.errors import ClusterError, MemberDied, Refused
 from clusters.guard import Ledger
-from clusters.local import READY_DEADLINE, check_version, info_of, open_ledger, take_down
+from clusters.local import READY_DEADLINE, check_version, open_ledger, take_down
 from clusters.topology import ROUTER, Topology
 
 TRIES: Final = 4
@@ -67,11 +66,6 @@ async def bring_up(
             if not ((lost or taken) and tries_left):
                 raise
     raise AssertionError("unreachable: the last try returns or raises")
-
-
-def server_info(topology: Topology, inside: Contents) -> ServerInfo:
-    """What server a cluster of this topology will be."""
-    return info_of(topology, inside.version, inside.git_version, has_mongos=inside.has_mongos)
 
 
 def _for_image(topology: Topology, inside: Contents) -> Topology:

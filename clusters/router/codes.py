@@ -39,7 +39,7 @@ WITH_DETAILS: Final = {
 RESUMABLE: Final = frozenset(
     (6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 317, 358, 9001, 10107, 11600, 11602, 13435, 13436)
 )
-"""On these an aggregate that begins with `$changeStream` gets the label ResumableChangeStreamError."""
+"""On these a change stream's aggregate gets the label ResumableChangeStreamError, whoever finds the error."""
 NOT_RESUMABLE: Final = frozenset((280, 286))
 """On these any command gets the label NonResumableChangeStreamError."""
 

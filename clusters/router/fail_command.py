@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from clusters.router import codes
-from clusters.router.errors import RouterError
+from clusters.router.errors import RESUMABLE, RouterError
 
 NAME: Final = "failCommand"
 _ALIASES: Final = {"ismaster": "isMaster", "findandmodify": "findAndModify", "buildinfo": "buildInfo",
@@ -178,7 +178,7 @@ def _labels(command: Mapping[str, Any], code: int) -> Sequence[str]:
     pipeline = command.get("pipeline")
     first = pipeline[0] if isinstance(pipeline, list) and pipeline else None
     stream = isinstance(first, Mapping) and "$changeStream" in first
-    return ["ResumableChangeStreamError"] if stream and code in codes.RESUMABLE else []
+    return [RESUMABLE] if stream and code in codes.RESUMABLE else []
 
 
 def _mode(command: Mapping[str, Any]) -> tuple[str, float]:

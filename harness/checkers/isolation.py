@@ -13,7 +13,7 @@ from harness.checkers.course import incomplete
 from harness.checkers.digest import Digest
 from harness.checkers.finding import Finding, judged
 from harness.checkers.routed import Asked, Op
-from harness.measures import ALL_BLOCKED, ISOLATED, MORE_BLOCKED, NONE_WAITED
+from harness.measures import ALL_BLOCKED, ISOLATED, MORE_BLOCKED, NONE_WAITED, NS
 
 NAME: Final = "isolation"
 STATEMENT: Final = "While a router waits for a refresh, only operations for a stale shard wait."
@@ -79,7 +79,7 @@ def row(asked: Asked) -> dict[str, Any]:
         "pending": [op.name for op in asked.ops.values() if asked.pending(op)],
         "slowest_spared": max((op.seconds or 0.0 for op in asked.judged() if not asked.waited(op)), default=None),
         "after_release": max(
-            ((op.ended - asked.released) / 1e9 for op in asked.judged() if asked.released and asked.pending(op)),
+            ((op.ended - asked.released) / NS for op in asked.judged() if asked.released and asked.pending(op)),
             default=None,
         ),
         "operations": [_operation(asked, op) for op in asked.ops.values()],

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Any, Final
 
+from clusters import admin
 from clusters.wire.connection import Connection
 from harness.watchers.sends import WRITES
 
@@ -57,9 +58,8 @@ async def read_counters(
     )
     values = wanted(status)
     for name in fail_points:
-        parameter = f"failpoint.{name}"
-        state = await connection.command("admin", {"getParameter": 1, parameter: 1}, deadline=deadline)
-        values[f"{parameter}.{ENTERED}"] = int(state[parameter][ENTERED])
+        state = await admin.fail_point(connection, name, deadline=deadline)
+        values[f"failpoint.{name}.{ENTERED}"] = int(state[ENTERED])
     return values, _clock(status)
 
 

@@ -28,8 +28,7 @@ async def look(cluster: OwnCluster) -> Mapping[str, Any]:
         await client[NAME]["records"].find_one({})
 
         async def entered() -> int:
-            reply = await connection.command("admin", {"getParameter": 1, f"failpoint.{POINT}": 1}, deadline=DEADLINE)
-            return int(reply[f"failpoint.{POINT}"]["timesEntered"])
+            return int((await admin.fail_point(connection, POINT, deadline=DEADLINE))["timesEntered"])
 
         before = await entered()
 

@@ -45,11 +45,17 @@ class FsyncLock:
             await asyncio.sleep(0.1)  # the server tells nobody when it can
 
     async def is_on(self) -> bool:
+        """Whether it was asked for and not let go since: so it is from before it is held."""
         # `opid` matches no operation: of the reply only `fsyncLock` is wanted.
         return bool((await self._server.command({"currentOp": 1, "opid": -1})).get("fsyncLock"))
 
+    async def is_held(self) -> bool:
+        """Whether its thread has the global lock, which no write gets past."""
+        reply = await self._server.command({"currentOp": 1, "$all": True, "desc": "fsyncLockWorker"})
+        return any(one.get("locks", {}).get("Global") == "R" and not one["waitingForLock"] for one in reply["inprog"])
+
     async def taken(self) -> str | None:
-        return "currentOp says fsyncLock" if await self.is_on() else None
+        return "currentOp says fsyncLock, and its thread has the global lock" if await self.is_held() else None
 
     async def off(self) -> None:
         # It fails where there is no lock, with no code of its own (measured on 6.0.5).

@@ -1,7 +1,9 @@
 """`lock-wait`: a primary under fsyncLock: every write waits for the global lock, and everything else is answered.
 
-The wait looks for interrupts: maxTimeMS and killOp end it, and then nothing was written. Proven by a command of our own
-that wants the lock, changes nothing, and is ended by its maxTimeMS.
+The wait looks for interrupts: maxTimeMS and killOp end it, and then nothing was written. Not so the wait of what was
+written just before the lock was held: it lacks its write concern until the lock is let go, whatever its maxTimeMS
+(measured on 6.0.5). So this fault is on when the lock is held. Proven by a command of our own that wants the lock,
+changes nothing, and is ended by its maxTimeMS.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any, ClassVar
 from clusters.guard import Undo
 from faults import means
 from faults.base import Evidence, Site, Unproven, register
-from faults.direct import Direct
+from faults.direct import FAILURES, Direct
 from faults.fsync_lock import FsyncLock
 from faults.options import Options
 from faults.waiting import waits
@@ -56,7 +58,10 @@ class LockWait:
         )
 
     async def active(self) -> bool:
-        return await means.acts(self._lock)
+        try:
+            return await self._lock.is_held()
+        except FAILURES:
+            return False
 
     async def heal(self) -> None:
         await means.switch_off(self.target, self._lock)

@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Any, Final
 import pytest
 import yaml
 from pymongo import MongoClient
-from pymongo.errors import OperationFailure
+from pymongo.errors import AutoReconnect, NotPrimaryError, OperationFailure
 
 from clusters import local, ports
 from clusters.binaries import find_mongod, find_mongos
@@ -34,6 +35,8 @@ pytestmark = [pytest.mark.docker, pytest.mark.live, pytest.mark.timeout(420)]
 COMPOSE: Final = Path(__file__).parent.parent / "compose"
 DEADLINE: Final = 200.0
 """Seconds for one block of commands; with fifty processes at work beside it the longest took 60."""
+WRITTEN_DEADLINE: Final = 60.0
+"""Seconds until a set that has had its elections takes a write."""
 BLOCK: Final = re.compile(r"^```sh built\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -72,6 +75,20 @@ class ByHand:
         port = int(self.environment[f"PORT_{member.upper().replace('-', '_')}"])
         return MongoClient("127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=20_000, **options)
 
+    def written_to_all(self, name: str) -> None:
+        """Whoever is primary of this set of three writes, and all have it. After a second without a heartbeat another
+        one is elected, so that on a busy machine it need not be the first, nor the same for long."""
+        note = {"appendOplogNote": 1, "data": {}, "writeConcern": {"w": 3, "wtimeout": 30_000}}
+        end = time.monotonic() + WRITTEN_DEADLINE
+        while True:
+            for index in range(3):
+                with self.direct(f"{name}-{index}") as client, contextlib.suppress(NotPrimaryError, AutoReconnect):
+                    if client.admin.command("hello")["isWritablePrimary"]:
+                        assert client.admin.command(note)["ok"] == 1
+                        return
+            assert time.monotonic() < end, f"no member of {name} was primary for as long as one write takes"
+            time.sleep(0.2)
+
     def _here(self, line: str) -> str:
         line = re.sub(r"^docker compose -p (\w+)", rf"{shlex.join(command.command())} -p \1-{self.token[:6]}", line)
         line = re.sub(r"^python (\S+) (\w+)", rf"{shlex.quote(sys.executable)} \1 \2-{self.token[:6]}", line)
@@ -108,8 +125,7 @@ def test_the_sets_of_the_sharded_file_come_up_as_the_readme_says_and_can_be_init
             hello = client.admin.command("hello")
             assert hello["setName"] == name
             assert hello["hosts"] == [f"{name}-{index}:27017" for index in range(3)]
-            note = {"appendOplogNote": 1, "data": {}, "writeConcern": {"w": 3, "wtimeout": 30_000}}
-            assert client.admin.command(note)["ok"] == 1
+        by_hand.written_to_all(name)
     with by_hand.direct("shard1-2") as client:
         assert client.admin.command("getParameter", enableTestCommands=1)["enableTestCommands"]
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pymongo import WriteConcern
+from pymongo import AsyncMongoClient, WriteConcern
 from pymongo.errors import ExecutionTimeout, NetworkTimeout
 
 import faults
+from clusters import admin
 from clusters.errors import Refused
 from clusters.local import OwnCluster
 from clusters.member import LocalMember
@@ -24,6 +27,8 @@ pytestmark = pytest.mark.live
 WAITS = ("lock-wait", "no-tickets", "write-conflict")
 MIDWAY = "hang-in-yield proof=on"
 DOCUMENTS = 20
+LIMIT = 3
+"""Seconds of maxTimeMS for a write that is to get into the engine whatever the machine does beside it."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +47,19 @@ async def modify(member: LocalMember, identity: Any = 1, **options: Any) -> floa
     async with member.client(retryWrites=False, socketTimeoutMS=2500) as client:
         await client.injured.things.find_one_and_update({"_id": identity}, {"$inc": {"n": 1}}, upsert=True, **options)
     return time.monotonic() - begin
+
+
+async def at(client: AsyncMongoClient[dict[str, Any]], wanted: Mapping[str, Any], *, everything: bool = False) -> None:
+    """Until there is such an operation (currentOp's own filter)."""
+
+    async def there() -> bool:
+        return bool((await client.admin.command({"currentOp": 1, "$all": everything, **wanted}))["inprog"])
+
+    await admin.until(f"there is an operation {wanted}", there, deadline=20)
+
+
+async def until_on(one: faults.Fault) -> None:
+    await admin.until(f"{one.name} is on", one.active, deadline=20)
 
 
 async def changed(member: LocalMember) -> int:
@@ -68,6 +86,32 @@ async def test_a_write_waits_until_its_max_time_and_writes_nothing_and_the_undo_
         assert not await blow.fault.active()
         assert await modify(primary) < 2
         assert await changed(primary) == 1
+
+
+@pytest.mark.slow
+async def test_the_fault_is_not_on_before_its_lock_is_held_and_what_was_written_till_then_outlives_its_max_time(
+    replica_set: OwnCluster, tmp_path: Path
+) -> None:
+    primary = await the_primary(replica_set)
+    async with contextlib.AsyncExitStack() as blows, primary.client() as client:
+        form = "fail-point point=hangWithLockDuringBatchInsert"
+        holding = await blows.enter_async_context(struck(replica_set, primary, form, tmp_path / "holding"))
+        injecting = asyncio.create_task(holding.injection.inject())
+        await until_on(holding.fault)
+        command = {"insert": "things", "documents": [{"_id": "before"}], "writeConcern": {"w": "majority"}}
+        writing = asyncio.create_task(client.injured.command(command, maxTimeMS=LIMIT * 1000))
+        await injecting
+        lock = await blows.enter_async_context(struck(replica_set, primary, "lock-wait", tmp_path / "lock"))
+        locking = asyncio.create_task(lock.injection.inject())
+        await at(client, {"desc": "fsyncLockWorker", "waitingForLock": True}, everything=True)
+        assert (await client.admin.command("currentOp"))["fsyncLock"]
+        assert not await lock.fault.active()
+        await holding.undo_from_records_alone()
+        await locking
+        assert await lock.fault.active()
+        assert not (await asyncio.wait([writing], timeout=2 * LIMIT))[0]
+        await lock.undo_from_records_alone()
+        assert (await asyncio.wait_for(writing, 20))["n"] == 1
 
 
 @pytest.mark.slow

@@ -9,9 +9,11 @@ Provider-neutral.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pymongo import AsyncMongoClient
+from pymongo.errors import OperationFailure
 from pymongo.write_concern import WriteConcern
 
 from clusters import admin, ownership, quirks
@@ -22,6 +24,9 @@ CANARY: Final = "canary"
 """A collection with documents on every shard: what Ready writes, and what a watcher's causal read finds."""
 
 CANARY_KEY: Final = "shard"
+MIGRATION_TRIES: Final = 4
+GIVEN_UP: Final = 125
+"""CommandFailed, "commit clone failed": the shard that was to receive a range has not got it in time (6.0.5)."""
 
 
 async def wait(cluster: Cluster, ledger_id: str, *, deadline: float) -> None:
@@ -58,7 +63,21 @@ async def spread(cluster: Cluster, client: AsyncMongoClient[dict[str, Any]], nam
     await client.admin.command("shardCollection", namespace, key={key: 1})
     for value, shard in enumerate(shards):
         if value and by_range:
-            await client.admin.command("moveRange", namespace, min={key: value}, toShard=shard)
+            await migrated(client, {"moveRange": namespace, "min": {key: value}, "toShard": shard})
         elif value:
             await client.admin.command("split", namespace, middle={key: value})
-            await client.admin.command("moveChunk", namespace, find={key: value}, to=shard)
+            await migrated(client, {"moveChunk": namespace, "find": {key: value}, "to": shard})
+
+
+async def migrated(client: AsyncMongoClient[dict[str, Any]], command: Mapping[str, Any]) -> None:
+    """A moveRange or moveChunk, asked for again where the shards have given it up, as a balancer would in its next
+    round: they do where the members of the receiving one are behind its primary for long, after kills or on a busy
+    machine. Raises OperationFailure."""
+    for tries_left in reversed(range(MIGRATION_TRIES)):
+        try:
+            await client.admin.command(dict(command))
+            return
+        except OperationFailure as error:
+            if error.code != GIVEN_UP or not tries_left:
+                raise
+        await asyncio.sleep(0.25)  # they tell nobody when they could

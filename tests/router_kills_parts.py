@@ -19,6 +19,7 @@ from pymongo.errors import AutoReconnect, PyMongoError
 from pymongo.write_concern import WriteConcern
 
 from clusters.local import LocalCluster
+from clusters.ready import migrated
 from harness.checkers import Context, fold
 from harness.checkers.delivery import examine
 from harness.drivers.errors import error_fields
@@ -155,7 +156,7 @@ async def load(cluster: LocalCluster, path: Path) -> AsyncIterator[Load]:
         stack.callback(observed.recorder.close)
         await client.admin.command("enableSharding", name, primaryShard="shard0")
         await client.admin.command("shardCollection", f"{name}.orders", key={"region": 1})
-        await client.admin.command("moveRange", f"{name}.orders", min={"region": 0}, toShard="shard1")
+        await migrated(client, {"moveRange": f"{name}.orders", "min": {"region": 0}, "toShard": "shard1"})
         one = Load(cluster, observed, client, once)
         await one.collection(client).insert_many([{**each.filter, "seq": 0} for each in DOCUMENTS])
         updates = observed.plan(2)

@@ -10,7 +10,9 @@ import pytest
 from bson.int64 import Int64
 from pymongo import InsertOne, UpdateOne
 
+from clusters.cluster import primary_of
 from clusters.local import LocalCluster
+from clusters.ready import GIVEN_UP, migrated
 from router_parts import count_on, move_unseen, orders, session, to_router
 
 pytestmark = pytest.mark.live
@@ -124,3 +126,19 @@ async def test_a_collection_dropped_and_made_anew_behind_the_router_is_found(sha
         await collection.insert_one({"_id": 2, "other": 5})
         assert (await collection.update_one({"other": 5}, {"$set": {"found": True}})).matched_count == 1
         assert await collection.find().to_list() == [{"_id": 2, "other": 5, "found": True}]
+
+
+async def test_a_migration_that_the_shards_have_given_up_is_asked_for_again(sharded: LocalCluster) -> None:
+    given_up = {"failCommands": ["_recvChunkCommit"], "errorCode": GIVEN_UP, "failInternalCommands": True}
+    receives = await primary_of(sharded, "shard1")
+    async with orders(sharded) as collection, sharded.client() as client, receives.client() as receiving:
+        await collection.insert_many([{"_id": n, "region": n} for n in range(-4, 4)])
+        move = {"moveRange": collection.full_name, "min": {"region": -2}, "max": {"region": 0}, "toShard": "shard1"}
+        try:
+            once = await receiving.admin.command("configureFailPoint", "failCommand", mode={"times": 1}, data=given_up)
+            await migrated(client, move)
+            off = await receiving.admin.command("configureFailPoint", "failCommand", mode="off")
+        finally:
+            await receiving.admin.command("configureFailPoint", "failCommand", mode="off")
+        assert off["count"] == once["count"] + 1
+        assert await count_on(sharded, "shard1", collection, {}) == 6

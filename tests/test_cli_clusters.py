@@ -1,4 +1,4 @@
-"""Clusters that are kept: up, looked at, used by the README's own example, and gone without a trace."""
+"""Clusters that are kept: up, looked at, used by the example of docs/clusters.md, and gone without a trace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness import exits
 
 pytestmark = pytest.mark.live
 
-README = Path(__file__).parent.parent / "README.md"
+PAGE = Path(__file__).parent.parent / "docs/clusters.md"
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def test_pymongo_sync_sees_a_sharded_cluster(mine: dict[str, Any]) -> None:
     assert [shard["_id"] for shard in shards] == ["shard0", "shard1"]
 
 
-def test_the_readme_example_runs_against_it(mine: dict[str, Any], place: Place) -> None:
-    found = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+def test_the_example_of_the_page_runs_against_it(mine: dict[str, Any], place: Place) -> None:
+    found = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert found
     example = place.root / "example.py"
     example.write_text(found[1])

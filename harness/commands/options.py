@@ -42,7 +42,7 @@ def _parameter(name: str, info: Any) -> inspect.Parameter:
     elif info.annotation is bool:
         kind = bool
         option = f"{option}/--no-{option.removeprefix('--')}"
-    default = typer.Option(None, option, help=_help(info), metavar=None if kind is bool else _metavar(info))
+    default = typer.Option(None, option, help=_help(info), metavar=None if kind is bool else metavar(info))
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
@@ -53,12 +53,13 @@ def _help(info: Any) -> str:
     shown = str(default)
     if isinstance(default, bool):
         shown = "yes" if default else "no"
-    elif _metavar(info) == "DURATION":
+    elif metavar(info) == "DURATION":
         shown = f"{default:g}s"
     return f"{info.description} [default: {shown}]"
 
 
-def _metavar(info: Any) -> str:
+def metavar(info: Any) -> str:
+    """What a parameter takes: DURATION, N, one of some words."""
     annotation = info.annotation
     # Of an optional one the metadata stay with the type that is not None.
     metadata = [*info.metadata, *(each for one in get_args(annotation) for each in getattr(one, "__metadata__", ()))]

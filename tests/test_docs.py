@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import typer
 
+from harness import exits
 from harness.cli import app
 from harness.reference.commands import options
 
@@ -79,6 +80,21 @@ def printed() -> tuple[str, ...]:
                 elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                     found.append(node.value)
     return tuple(found)
+
+
+def environment() -> set[str]:
+    """Names of variables of ours, or of the programs we speak to, that stand in the code by themselves."""
+    return {
+        text for text in printed() if re.fullmatch(r"MONGO(FAULT|DB)_[A-Z_]+|MONGO_IMAGE|(DOCKER|MOTOR)_[A-Z_]+", text)
+    }
+
+
+def test_every_variable_of_the_environment_and_every_exit_code_is_explained() -> None:
+    page = (ROOT / "docs/command-line.md").read_text()
+    assert {name for name in environment() if f"`{name}`" not in page} == set()
+    codes = {value for value in vars(exits).values() if isinstance(value, int)}
+    assert {code for code in codes if f"\n| {code} | " not in page} == set()
+    assert len(environment()) > 8
 
 
 def messages() -> Iterator[Any]:

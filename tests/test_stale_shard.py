@@ -76,7 +76,8 @@ def test_the_text_has_a_table_of_each_operation_through_both_routers(split: Outc
     lines = [" ".join(line.split()) for line in split.out.splitlines()]
     assert f"operation for the {ROUTERS['fine']} (fine) {ROUTERS['coarse']} (coarse)" in lines
     assert any(line.startswith("second update B stale shard waited") for line in lines)
-    assert lines[-1] == "as expected: isolated"
+    assert lines[-2] == "as expected: isolated"
+    assert lines[-1].startswith("report: ") and lines[-1].endswith("/report.html")
 
 
 def test_a_stored_record_gives_the_same_verdict(split: Outcome, place: Place) -> None:

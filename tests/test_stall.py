@@ -79,7 +79,7 @@ def test_every_stream_falls_silent_for_the_whole_hold_without_an_error(demo: tup
 
 
 def test_logs_are_not_kept_where_all_went_as_expected(demo: tuple[Outcome, set[int]]) -> None:
-    assert sorted(one.name for one in demo[0].record.iterdir()) == ["history.jsonl", "result.json"]
+    assert sorted(one.name for one in demo[0].record.iterdir()) == ["history.jsonl", "report.html", "result.json"]
 
 
 def test_every_hung_getmore_is_named_with_seconds_far_past_its_max_time(demo: tuple[Outcome, set[int]]) -> None:

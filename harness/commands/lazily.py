@@ -14,6 +14,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "chaos": "chaos:chaos",
     "nightly": "nightly:nightly",
     "check": "runs:check",
+    "report": "report:report",
     "list": "tools:list_",
     "faults": "faults:list_faults",
     "fault": "faults:fault",

@@ -79,6 +79,7 @@ def execute(scenario: type[Scenario], given: dict[str, Any], uri: Uri | None = N
     _print(result, json=json, quiet=quiet)
     if result.exit_code == exits.INTERRUPTED:
         complain("interrupted: everything was healed and removed; the record is kept")
+    _report(Record(Path(result.document["record"])), told=not (json or quiet))
     raise typer.Exit(result.exit_code)
 
 
@@ -126,6 +127,22 @@ def check(
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise Refused(f"{run} cannot be judged, a field is not what it should be: {error!r}"[:300]) from None
     raise typer.Exit(result.exit_code)
+
+
+def _report(record: Record, *, told: bool) -> None:
+    """Draw the report, and name it; that it cannot be drawn changes nothing of what the run came to."""
+    try:
+        from harness.report import page
+
+        path = record.path / page.NAME
+        page.write([page.draw(record)], path)
+    except (Exception, KeyboardInterrupt) as error:
+        complain(
+            f"the report was not drawn: {type(error).__name__} {error} (mongofault report {record.path} tries again)"
+        )
+        return
+    if told:
+        say(f"report: {path}")
 
 
 def _print(result: Result, *, json: bool, quiet: bool) -> None:

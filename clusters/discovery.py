@@ -6,6 +6,7 @@ and no ownership.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +22,8 @@ from clusters.wire.connection import CommandFailed, Connection, ConnectionLost, 
 
 DEADLINE: Final = 5.0
 """Seconds for each answer."""
+IMPATIENCE: Final = 0.5
+"""Seconds until the next member of a set is asked as well, whose answer is as good."""
 PARAMETERS: Final[tuple[str, ...]] = ("enableTestCommands", "periodicNoopIntervalSecs")
 COMMAND_NOT_FOUND: Final = 59
 
@@ -32,16 +35,17 @@ class _Set:
     settings: Mapping[str, Any]
 
 
-async def attach(uri: Uri) -> AttachedCluster:
+async def attach(uri: Uri, *, members_as: Uri | None = None) -> AttachedCluster:
     """The cluster. Its name is the replica set's, or `sharded-` and the end of the cluster's own id.
 
+    `members_as` says who one is to its members, where they have users of their own; its hosts are not looked at.
     Raises Refused where nobody answers, where a command is not permitted, and for what is no cluster.
     """
     access.grant(uri.hosts, uri.access)
     through = await ownership.first_of(uri.hosts)
     try:
         found = _sharded if through.hello.get("msg") == "isdbgrid" else _replica_set
-        return await found(through, uri)
+        return await found(through, uri, members_as or uri)
     except CommandFailed as error:
         raise Refused(
             f"what {through.host} belongs to cannot be found out: {error.command} fails with {error.code} "
@@ -53,16 +57,16 @@ async def attach(uri: Uri) -> AttachedCluster:
         through.close()
 
 
-async def _sharded(router: Connection, uri: Uri) -> AttachedCluster:
+async def _sharded(router: Connection, uri: Uri, member: Uri) -> AttachedCluster:
     (version,) = await _all(router, "config", "version")
     sets = []
     for shard in sorted(await _all(router, "config", "shards"), key=lambda one: str(one["_id"])):
-        sets.append(await _set(shard["host"], Role.SHARD, uri))
+        sets.append(await _set(shard["host"], Role.SHARD, member))
         if sets[-1].spec.name != shard["_id"]:
             raise Refused(
                 f"shard {shard['_id']} is not called like its set {sets[-1].spec.name}; that is not provided for"
             )
-    config = await _set((await _command(router, {"getShardMap": 1}))["map"]["config"], Role.CONFIG, uri)
+    config = await _set((await _command(router, {"getShardMap": 1}))["map"]["config"], Role.CONFIG, member)
     topology = Topology(
         shards=tuple(one.spec for one in sets), config=config.spec, settings=_settings(sets[0] if sets else config)
     )
@@ -75,10 +79,10 @@ async def _sharded(router: Connection, uri: Uri) -> AttachedCluster:
         kind = "mongos"
     server = await _server(router, kind, [host for one in sets for host in one.hosts.values()])
     name = f"sharded-{str(version['clusterId'])[-6:]}"
-    return _cluster(name, topology, [*sets, config], router.host, server, uri)
+    return _cluster(name, topology, [*sets, config], router.host, server, uri, member)
 
 
-async def _replica_set(member: Connection, uri: Uri) -> AttachedCluster:
+async def _replica_set(member: Connection, uri: Uri, members_as: Uri) -> AttachedCluster:
     name = member.hello.get("setName")
     if name is None:
         raise Refused(f"{member.host} is a mongod by itself: expected a replica set, or a router of a sharded cluster")
@@ -86,18 +90,20 @@ async def _replica_set(member: Connection, uri: Uri) -> AttachedCluster:
         raise Refused(f"{member.host} belongs to set {name}, not to {uri.set_name} as the URI says")
     if member.hello.get("configsvr") or await _is_shard(member):
         raise Refused(f"{member.host} is part of a sharded cluster: expected the URI of its router")
-    one = await _set(f"{name}/{member.host}", Role.REPLICA_SET, uri)
+    one = await _set(f"{name}/{member.host}", Role.REPLICA_SET, members_as)
     topology = Topology(shards=(one.spec,), settings=_settings(one))
     server = await _server(member, "none", list(one.hosts.values()))
-    return _cluster(name, topology, [one], None, server, uri)
+    return _cluster(name, topology, [one], None, server, uri, members_as)
 
 
 def _cluster(
-    name: str, topology: Topology, sets: Sequence[_Set], router: str | None, server: ServerInfo, uri: Uri
+    name: str, topology: Topology, sets: Sequence[_Set], router: str | None, server: ServerInfo, uri: Uri, member: Uri
 ) -> AttachedCluster:
     hosts = {member: host for one in sets for member, host in one.hosts.items()}
-    access.grant([*hosts.values(), *([router] if router else [])], uri.access)
-    members = {spec.name: AttachedMember(spec, hosts[spec.name], uri.options) for spec in topology.members()}
+    access.grant(hosts.values(), member.access)
+    if router:
+        access.grant([router], uri.access)
+    members = {spec.name: AttachedMember(spec, hosts[spec.name], member.options) for spec in topology.members()}
     return AttachedCluster(name, topology, members, router, server, uri.full, uri.options)
 
 
@@ -137,17 +143,32 @@ async def _configuration(hosts: Sequence[str], set_name: str, uri: Uri) -> dict[
 
 
 async def _of_any(hosts: Sequence[str], command: dict[str, Any]) -> dict[str, Any] | None:
-    """The reply of the first that gives one, None where none does."""
-    for host in hosts:
+    """The reply of the first that gives one, None where none does. One that takes its time holds up nobody for long."""
+    asked: list[asyncio.Task[dict[str, Any] | None]] = []
+    try:
+        for host in hosts:
+            asked.append(asyncio.create_task(_of_one(host, command)))
+            done, _ = await asyncio.wait(asked[-1:], timeout=IMPATIENCE)
+            if done and asked[-1].result() is not None:
+                return asked[-1].result()
+        for answer in asyncio.as_completed(asked):
+            if (reply := await answer) is not None:
+                return reply
+        return None
+    finally:
+        for one in asked:
+            one.cancel()
+
+
+async def _of_one(host: str, command: dict[str, Any]) -> dict[str, Any] | None:
+    try:
+        connection = await Connection.open(host, deadline=DEADLINE)
         try:
-            connection = await Connection.open(host, deadline=DEADLINE)
-            try:
-                return await _command(connection, command)
-            finally:
-                connection.close()
-        except (ConnectionLost, DeadlinePassed, CommandFailed):
-            continue
-    return None
+            return await _command(connection, command)
+        finally:
+            connection.close()
+    except (ConnectionLost, DeadlinePassed, CommandFailed):
+        return None
 
 
 async def _is_shard(member: Connection) -> bool:

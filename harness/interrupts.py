@@ -30,17 +30,22 @@ class _Interrupts:
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
         self.work: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None = None
+        self.quietly = False
 
     def on(self, number: int, _frame: FrameType | None) -> None:
         if self.received is not None:
-            complain("healing; it takes a few seconds and is not skipped")
+            self._say("healing; it takes a few seconds and is not skipped")
         elif self.work is None:
             raise KeyboardInterrupt
         else:
             self.received = signal.Signals(number)
-            complain(f"{self.received.name}: healing and removing, please wait")
+            self._say(f"{self.received.name}: healing and removing, please wait")
             loop, task = self.work
             loop.call_soon_threadsafe(task.cancel)
+
+    def _say(self, line: str) -> None:
+        if not self.quietly:
+            complain(line)
 
 
 _interrupts = _Interrupts()
@@ -61,8 +66,12 @@ def handled(*, for_good: bool = False) -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN if for_good else handler)
 
 
-async def interruptible(work: Coroutine[Any, Any, Result]) -> Result:
-    """Do `work` to its end. Raises Interrupted when a signal came, after the work has cleaned up."""
+async def interruptible(work: Coroutine[Any, Any, Result], *, quietly: bool = False) -> Result:
+    """Do `work` to its end. Raises Interrupted when a signal came, after the work has cleaned up.
+
+    `quietly`: there is nothing to heal, and nothing is said of it.
+    """
+    _interrupts.quietly = quietly
     task = asyncio.ensure_future(work)
     _interrupts.work = asyncio.get_running_loop(), task
     try:

@@ -80,6 +80,11 @@ def as_json(document: Any) -> None:
     out.out(json.dumps(document, indent=2, default=str), highlight=False)
 
 
+def as_json_line(document: Any) -> None:
+    """One of many, for programs that read them as they come."""
+    out.out(json.dumps(document, default=str), highlight=False)
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     shown = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for row in rows:

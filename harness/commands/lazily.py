@@ -24,6 +24,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "exec": "clusters:exec_",
     "down": "clusters:down",
     "ls": "clusters:ls",
+    "watch": "watch:watch",
     "attach": "attached:attach",
     "adopt": "attached:adopt",
     "release": "attached:release",

@@ -21,7 +21,7 @@ from harness.watchers.line import Line, StillWaiting
 from harness.watchers.watched import WatchedMember
 
 SOURCE: Final = "canary"
-Probe = Literal["hello", "find", "causal", "aggregate"]
+Probe = Literal["hello", "find", "causal", "aggregate", "currentOp"]
 PROBES: Final[tuple[Probe, ...]] = ("hello", "find", "causal", "aggregate")
 
 EVERY: Final = 1.0

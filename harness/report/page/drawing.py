@@ -12,20 +12,24 @@ from harness.report.page.happenings import Happenings
 from harness.report.page.marks import Sheet
 from harness.report.page.members import Members
 from harness.report.page.rates import Rates
+from harness.report.page.routing import Routing
 from harness.report.page.streams import Streams
+from harness.report.page.writes import Writes
 
-BEFORE: Final = 0.02
-"""Share of what is shown at first that lies before and after it."""
+BEHIND: Final = 0.02
+"""Share of what is shown at first by which more is shown behind it."""
 
 
 class Drawing:
     """Feed it with `see`, in order, then ask for the sheet."""
 
     def __init__(self) -> None:
-        self._happenings, self._rates = Happenings(), Rates()
-        self._lanes = (self._happenings, Faults(), Streams(), Members())
+        self._happenings, self._routing = Happenings(), Routing()
+        writes, rates = Writes(), Rates()
+        self._lanes = (self._happenings, Faults(), Streams(), self._routing, writes, Members())
+        self._panels = (writes, rates)
         self._seers: defaultdict[str, list[Callable[[Event], None]]] = defaultdict(list)
-        for one in (*self._lanes, self._rates):
+        for one in (*self._lanes, rates):
             for kind, seer in one.seers.items():
                 self._seers[kind].append(seer)
         self._end = 0.0
@@ -45,6 +49,6 @@ class Drawing:
     def sheet(self) -> Sheet:
         end = self._end
         sections = [section for one in self._lanes for section in one.sections(end)]
-        start, until = self._happenings.loaded, end
-        margin = BEFORE * (until - start)
-        return Sheet(max(0.0, start - margin), until + margin, sections, self._rates.panels(end))
+        panels = [panel for one in self._panels for panel in one.panels(end)]
+        start, until = self._routing.interesting or (self._happenings.loaded, end)
+        return Sheet(max(0.0, start), until + BEHIND * (until - start), sections, panels)

@@ -21,14 +21,16 @@ PANEL: Final = 96.0
 """Pixels of a panel of curves."""
 ABOVE: Final = 40
 BELOW: Final = 44
-RIGHT: Final = 210
-"""Pixels around the plot: the tool bar, the axis of time, the legend."""
+"""Pixels around the plot: the tool bar, the axis of time."""
+SWATCH: Final = 62
+"""Pixels of the legend besides its words."""
 LEGEND_ROW: Final = 20
 LEGEND_TITLE: Final = 30
 LABEL: Final = 34
 """Characters of a label; a longer one is cut in the middle, and whole where its lane is pointed at."""
 CHARACTER: Final = 6.6
-"""Pixels of a character of a label, at most."""
+LEGEND_CHARACTER: Final = 7.2
+"""Pixels of a character of a label, and of the legend, at most."""
 FONT: Final = "system-ui, 'DejaVu Sans', 'Segoe UI', Helvetica, Arial, sans-serif"
 
 Plain = dict[str, Any]
@@ -51,7 +53,7 @@ def figure(sheet: Sheet) -> Plain:
     """`data` and `layout`; its width is that of what it is put in."""
     rows, headings, lanes_height = _rows(sheet)
     height = lanes_height + (HEADING + PANEL) * len(sheet.panels)
-    data = [*_bars(rows), *_points(rows)]
+    data = [*_bars(rows, sheet), *_points(rows)]
     for number, panel in enumerate(sheet.panels):
         data += [_curve(curve, f"y{number + 2}") for curve in panel.curves]
     used = {one["meta"] for one in data}
@@ -60,7 +62,13 @@ def figure(sheet: Sheet) -> Plain:
     _title_groups(data)
     layout: Plain = {
         "height": max(height, legend) + ABOVE + BELOW,
-        "margin": {"l": _left(rows), "r": RIGHT, "t": ABOVE, "b": BELOW, "autoexpand": False},
+        "margin": {
+            "l": _left(rows),
+            "r": int(max((len(STYLES[one].name) for one in used), default=0) * LEGEND_CHARACTER) + SWATCH,
+            "t": ABOVE,
+            "b": BELOW,
+            "autoexpand": False,
+        },
         "font": {"family": FONT, "size": 12, "color": INK},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -147,6 +155,11 @@ def _left(rows: Sequence[_Row]) -> int:
     return int(max(longest, 6) * CHARACTER) + 16
 
 
+def _right(used: Iterable[str]) -> int:
+    """Room for the legend."""
+    return int(max((len(STYLES[one].name) for one in used), default=0) * LEGEND_CHARACTER) + SWATCH
+
+
 def _text(text: str) -> str:
     return "<br>".join(html.escape(line) for line in _wrapped(text))
 
@@ -162,8 +175,8 @@ def _wrapped(text: str, width: int = 100) -> Iterable[str]:
         yield line
 
 
-def _bars(rows: Sequence[_Row]) -> Iterable[Plain]:
-    """One trace for each style."""
+def _bars(rows: Sequence[_Row], sheet: Sheet) -> Iterable[Plain]:
+    """One trace for each style. What is shown in part bears no caption: it would be cut as well."""
     found: dict[str, list[tuple[_Row, Bar]]] = {}
     for row in rows:
         for bar in row.lane.bars:
@@ -178,7 +191,9 @@ def _bars(rows: Sequence[_Row]) -> Iterable[Plain]:
             "x": [round(max(bar.end - bar.start, 0.0), 4) for _, bar in bars],
             "y": [row.middle(bar.track) for row, bar in bars],
             "width": [row.lane.tracks[bar.track] - 1 for row, bar in bars],
-            "text": [html.escape(bar.caption) for _, bar in bars],
+            "text": [
+                html.escape(bar.caption) if sheet.start <= bar.start and bar.end <= sheet.end else "" for _, bar in bars
+            ],
             "textposition": "inside",
             "insidetextanchor": "middle",
             "textangle": 0,
@@ -187,7 +202,7 @@ def _bars(rows: Sequence[_Row]) -> Iterable[Plain]:
             "hovertemplate": "%{customdata}<extra></extra>",
             "marker": {
                 "color": style.colour,
-                "line": {"color": "#14181d" if key == "phase" else style.colour, "width": 0.5},
+                "line": {"color": "#14181d" if any(bar.caption for _, bar in bars) else style.colour, "width": 0.5},
                 "pattern": {
                     "shape": style.hatch,
                     "fillmode": "overlay",

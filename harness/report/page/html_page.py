@@ -15,6 +15,7 @@ from harness.output import PIPE_WIDTH
 from harness.report import console
 from harness.report.page.assets import SCRIPT, STYLE
 from harness.report.page.figure import figure
+from harness.report.page.sentence import headline, verdict
 from harness.report.page.thinning import Thinned
 from harness.result import Result
 
@@ -55,23 +56,6 @@ def page(drawn: Sequence[Drawn]) -> str:
 def embedded(value: Any) -> str:
     """JSON that does not end the script it stands in."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def headline(document: Mapping[str, Any]) -> str:
-    """`update-lookup-stall, freeze on shard0-2`"""
-    faults = document["faults"]
-    what = f"{faults[0]['name']} on {faults[0]['target']}" if len(faults) == 1 else f"{len(faults)} faults"
-    return f"{document['scenario'] or 'a run cut short'}, {what if faults else 'no fault'}"
-
-
-def verdict(result: Result) -> str:
-    """What the run came to, in one sentence."""
-    server = result.document["server"]
-    on = f" on mongod {server['version']}, router {server['router']}" if server else ""
-    reason = f", because {result.verdict.reasons[0]}" if result.verdict.reasons else ""
-    counts = ", ".join(f"{count} streams {outcome}" for outcome, count in result.verdict.counts.items())
-    found = counts or (result.verdict.outcome if result.verdict.outcome != "none" else "no outcome")
-    return f"{result.verdict.verdict.capitalize()}{on}: {found}{reason}."
 
 
 def _run(one: Drawn, number: int) -> str:

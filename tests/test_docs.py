@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,10 +14,16 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
+import mongofault
 from harness import exits
 from harness.cli import app
+from harness.nightly.cells import cells
+from harness.nightly.plan import parse as parse_plan
 from harness.reference.commands import options
+from harness.scenarios.parameters import build, named
+from harness.scenarios.update_lookup_stall import StallParameters
 
 ROOT = Path(__file__).parent.parent
 PAGES_BY_HAND = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -107,6 +114,40 @@ def messages() -> Iterator[Any]:
 def test_a_message_that_is_quoted_stands_in_the_code(message: str) -> None:
     pattern = re.compile(".*".join(re.escape(part) for part in message.split("...")), re.DOTALL)
     assert any(pattern.search(text) for text in printed())
+
+
+def examples(language: str, key: str = "") -> list[Any]:
+    found = [(page, body) for page in PAGES_BY_HAND for body in blocks(page, *language.split())]
+    return [pytest.param(body, id=f"{page.name}: {body.splitlines()[0][:50]}") for page, body in found if key in body]
+
+
+@pytest.mark.parametrize("example", examples("python py"))
+def test_an_example_in_python_uses_names_that_are_there(example: str) -> None:
+    tree = ast.parse(example)
+    imported = [one for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for one in bound(node)]
+    assert imported
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "mongofault":
+            assert node.attr in mongofault.__all__
+
+
+def bound(node: ast.Import | ast.ImportFrom) -> list[Any]:
+    """What an import of an example comes to; fails where there is no such module or name."""
+    if isinstance(node, ast.Import):
+        return [importlib.import_module(one.name) for one in node.names]
+    module = importlib.import_module(str(node.module))
+    return [getattr(module, one.name) for one in node.names]
+
+
+@pytest.mark.parametrize("plan", examples("yaml", "versions:"))
+def test_a_plan_that_is_shown_is_one(plan: str) -> None:
+    assert cells(parse_plan(plan, "shown"), "shown")
+
+
+@pytest.mark.parametrize("parameters", examples("yaml", "driver-option: [socketTimeoutMS=3000]"))
+def test_parameters_that_are_shown_are_those_of_the_scenario(parameters: str) -> None:
+    given = named(StallParameters, yaml.safe_load(parameters), "shown")
+    assert build(StallParameters, given).streams == given["streams"]
 
 
 def test_there_are_messages_to_look_at() -> None:

@@ -1,10 +1,8 @@
-"""mongofault for Python: bring clusters up, break them, judge histories.
+"""mongofault for Python: clusters brought up, broken and watched in a program of one's own, histories judged.
 
-cluster = await mongofault.bring_up(mongofault.sharded_cluster(2, 3), "mine")
-try:
-    async with cluster.client() as client, mongofault.injected(cluster, "freeze", "shard0/secondary"): ...
-finally:
-    await cluster.down()
+async with mongofault.local_cluster(shards=2) as c, mongofault.stream_watch(c) as watch:
+    async with mongofault.freeze(c.select("shard0/secondary")):
+        print(await watch.until_silent())
 """
 
 from importlib.metadata import version
@@ -17,16 +15,53 @@ from clusters.providers import bring_up
 from clusters.topology import MemberSpec, SetSpec, Settings, Topology, sharded_cluster, single_replica_set
 from faults import Evidence, Fault, Site, Unproven
 from faults import by_name as fault
+from harness.breaking import (
+    Breaking,
+    bandwidth,
+    blackhole,
+    cpu_limit,
+    cut,
+    fail_command,
+    fail_point,
+    freeze,
+    half_open,
+    hang_after_command,
+    hang_in_yield,
+    hide_member,
+    isolate,
+    isolate_primary,
+    kill,
+    latency,
+    lock_wait,
+    memory_limit,
+    move_tags,
+    no_tickets,
+    packet_loss,
+    partition,
+    pause_replication,
+    refuse,
+    remove_member,
+    restart,
+    slow_apply,
+    step_down,
+    stutter,
+    swallow,
+    terminate,
+    write_conflict,
+)
 from harness.checkers import Finding, run_checkers
-from harness.ground import Ground
+from harness.fresh import local_cluster, replica_set, standing
+from harness.ground import Ground, Selection
+from harness.histories import History, history
 from harness.history import Event, read
-from harness.injected import hold, injected
-from harness.stage import recovered
+from harness.injected import hold, injected, recovered
+from harness.stream_watch import SilentStream, StreamsNotSo, StreamWatch, stream_watch
 from harness.verdict import Verdict, check_history
 
 __version__ = version("mongofault")
 
 __all__ = [
+    "Breaking",
     "ClusterError",
     "ComposeCluster",
     "Event",
@@ -34,26 +69,67 @@ __all__ = [
     "Fault",
     "Finding",
     "Ground",
+    "History",
     "LocalCluster",
     "MemberDied",
     "MemberSpec",
     "Refused",
+    "Selection",
     "SetSpec",
     "Settings",
+    "SilentStream",
     "Site",
+    "StreamWatch",
+    "StreamsNotSo",
     "Topology",
     "Unproven",
     "Verdict",
     "__version__",
+    "bandwidth",
+    "blackhole",
     "bring_up",
     "check_history",
+    "cpu_limit",
+    "cut",
+    "fail_command",
+    "fail_point",
     "fault",
+    "freeze",
+    "half_open",
+    "hang_after_command",
+    "hang_in_yield",
+    "hide_member",
+    "history",
     "hold",
     "injected",
+    "isolate",
+    "isolate_primary",
+    "kill",
+    "latency",
     "load_cluster",
+    "local_cluster",
+    "lock_wait",
+    "memory_limit",
+    "move_tags",
+    "no_tickets",
+    "packet_loss",
+    "partition",
+    "pause_replication",
     "read",
     "recovered",
+    "refuse",
+    "remove_member",
+    "replica_set",
+    "restart",
     "run_checkers",
     "sharded_cluster",
     "single_replica_set",
+    "slow_apply",
+    "standing",
+    "step_down",
+    "stream_watch",
+    "stutter",
+    "swallow",
+    "terminate",
+    "write_conflict",
 ]

@@ -51,14 +51,23 @@ Document = Annotated[dict[str, Any], BeforeValidator(_document)]
 _SHAPES = {_split: "A,B,..", _tags: "K=V,..", _document: "JSON"}
 
 
-def parse(fault: str, model: type[Options], given: Sequence[str]) -> Any:
-    """The options of a fault from `NAME=VALUE` strings. Raises Refused: one line that says what it takes."""
-    values = {}
-    for one in given:
-        name, equals, value = one.partition("=")
-        if not equals or name not in model.model_fields:
+Given = Sequence[str] | Mapping[str, Any]
+"""Options as `NAME=VALUE` strings, or by name."""
+
+
+def written(given: Given) -> list[str]:
+    """As `NAME=VALUE` strings, for those who read."""
+    return [f"{name}={value}" for name, value in given.items()] if isinstance(given, Mapping) else list(given)
+
+
+def parse(fault: str, model: type[Options], given: Given) -> Any:
+    """The options of a fault. Raises Refused: one line that says what it takes."""
+    values: dict[str, Any] = {}
+    pairs = given.items() if isinstance(given, Mapping) else (one.split("=", 1) for one in given)
+    for one, (name, *value) in zip(written(given), pairs, strict=True):
+        if not value or name not in model.model_fields:
             raise Refused(f"--fault-option {one}: {fault} takes {describe(model) or 'no options'}")
-        values[name] = value
+        (values[name],) = value
     try:
         return model.model_validate(values)
     except ValidationError as error:

@@ -6,28 +6,81 @@ Gives it together with the ledger that faults are written down in. Knows nothing
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pymongo import AsyncMongoClient
 
 from clusters import adopted, kept, local, ownership
 from clusters.cluster import Ours, ServerInfo, entrances
 from clusters.errors import Refused
 from clusters.guard import Guardian, Ledger
+from clusters.member import Member
 from clusters.providers import Settled
 from clusters.topology import Topology
 from clusters.uri import Uri
 from clusters.wire import access
+from faults.nodespec import resolve
+from harness import nodes
 from harness.scenarios.base import Scenario
+
+if TYPE_CHECKING:
+    from harness.histories import History
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a run stands on: a cluster, and the ledger that its faults are written down in."""
+    """What a run stands on: a cluster, and the ledger that its faults are written down in.
+
+    `history`: where a program of one's own wants its faults and what is watched recorded; a run does that itself.
+    """
 
     cluster: Ours
     ledger: Ledger
     guardian: Guardian
+    history: History | None = None
+
+    @property
+    def uri(self) -> str:
+        """How an application connects."""
+        return self.cluster.uri
+
+    @property
+    def server(self) -> ServerInfo:
+        """Its version, its parameters, and who does the routing."""
+        return self.cluster.server
+
+    @property
+    def members(self) -> Mapping[str, Member]:
+        """Every member by name; the router is none."""
+        return self.cluster.members
+
+    def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
+        """A driver connected as an application would be, in the loop that first uses it."""
+        return self.cluster.client(**options)
+
+    def select(self, spec: str, *, seed: int = 0) -> Selection:
+        """The nodes that a node spec means, such as `secondary`, `shard0/primary`, `tag:zone=b` (see
+        `faults.nodespec`); what it leaves to chance the seed decides."""
+        return Selection(self, spec, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Nodes of a cluster as a node spec. Which they are is found out each time anew: roles change."""
+
+    ground: Ground
+    spec: str
+    seed: int = 0
+
+    async def members(self) -> list[Member]:
+        """Those that it means now. Raises Refused where it means none."""
+        cluster = self.ground.cluster
+        names = resolve(self.spec, await nodes.as_they_are(cluster), random.Random(self.seed))
+        return [nodes.node(cluster, name) for name in names]
 
 
 @asynccontextmanager

@@ -109,6 +109,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import RLock
 from typing import IO, Any, Final
 
 COMPLETED: Final = "completed"
@@ -160,7 +161,7 @@ class Recorder:
     """Writes a history. Listeners see each event as it is recorded (live view, progress watcher).
 
     Once a line could not be written, none is written any more; `lost` says why, and the next event that announces
-    something raises NotRecorded.
+    something raises NotRecorded. Threads may share it: lines are whole, and in the order of their times.
     """
 
     def __init__(self, path: Path) -> None:
@@ -168,6 +169,7 @@ class Recorder:
         self._file: IO[str] = path.open("a", encoding="utf-8", buffering=1 << 16)
         self._start = time.monotonic_ns()
         self.lost: str | None = None
+        self._mutex = RLock()
         self._listeners: list[Callable[[Event], None]] = []
 
     def now(self) -> int:
@@ -185,8 +187,9 @@ class Recorder:
         if not LINE.isdisjoint(fields):
             name = next(iter(LINE.intersection(fields)))
             raise ValueError(f"field {name!r} of {kind}: the line has its own")
-        event = Event(self.now(), round(time.time(), 6), source, kind, fields)
-        self.write(event)
+        with self._mutex:
+            event = Event(self.now(), round(time.time(), 6), source, kind, fields)
+            self.write(event)
         return event
 
     def write(self, event: Event) -> None:
@@ -201,13 +204,15 @@ class Recorder:
 
     def flush(self) -> None:
         """Hand what is buffered to the operating system, so that `read` finds it."""
-        self._try(self._file.flush)
+        with self._mutex:
+            self._try(self._file.flush)
 
     def close(self) -> None:
-        if not self._file.closed:
-            self._try(self._sync)
-            with suppress(OSError):
-                self._file.close()
+        with self._mutex:
+            if not self._file.closed:
+                self._try(self._sync)
+                with suppress(OSError):
+                    self._file.close()
 
     def _put(self, text: str, *, durable: bool) -> None:
         self._file.write(text)

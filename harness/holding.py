@@ -19,6 +19,7 @@ from clusters.member import Member
 from clusters.quirks import of_version
 from faults import process
 from faults.base import Evidence, HealFailed, Injection, Site, Unproven
+from faults.options import Given, written
 from faults.options import parse as parse_options
 from harness import releases
 from harness.ground import Ground
@@ -111,7 +112,7 @@ class Holding:
         await proven(self._recorder, SOURCE, FAULT_ID, injection.inject())
 
 
-async def aim(ground: Ground, target: Member, name: str, options: Sequence[str], namespace: str | None) -> Injection:
+async def aim(ground: Ground, target: Member, name: str, options: Given, namespace: str | None) -> Injection:
     """A fault on a target. Raises Refused where it cannot bear it."""
     kind = faults.by_name(name)
     fault = kind(Site(ground.cluster, target, namespace), parse_options(name, kind.options, options))
@@ -124,7 +125,7 @@ async def aim(ground: Ground, target: Member, name: str, options: Sequence[str],
     return Injection(fault, ground.ledger, guarded=ground.guardian.alive)
 
 
-async def proven(recorder: Recorder, source: str, identity: str, injecting: Awaitable[Evidence]) -> None:
+async def proven(recorder: Recorder, source: str, identity: str, injecting: Awaitable[Evidence]) -> Evidence:
     """Await an injection and record what came of it. Raises Unproven."""
     try:
         evidence = await injecting
@@ -132,6 +133,7 @@ async def proven(recorder: Recorder, source: str, identity: str, injecting: Awai
         recorder.record("fault.unproven", source, id=identity, reason=str(error))
         raise
     recorder.record("fault.proven", source, id=identity, evidence=dataclasses.asdict(evidence))
+    return evidence
 
 
 async def struck(
@@ -168,14 +170,14 @@ def record_lost(recorder: Recorder, source: str, identity: str) -> None:
     recorder.record("fault.unproven", source, id=identity, reason="gone during the hold")
 
 
-def record_opened(recorder: Recorder, source: str, injection: Injection, identity: str, options: Sequence[str]) -> None:
+def record_opened(recorder: Recorder, source: str, injection: Injection, identity: str, options: Given) -> None:
     """Before it is injected: what is about to be broken."""
     fault = injection.fault
     recorder.record(
         "fault.opened",
         source,
         fault=fault.name,
-        options=list(options),
+        options=written(options),
         target=fault.target.name,
         id=identity,
         spares_health=fault.spares_health,

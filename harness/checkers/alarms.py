@@ -94,6 +94,8 @@ def _completed(stream: Stream, first: Event | None) -> Event | None:
 
 
 def _false(digest: Digest, stream: Stream, held: list[Window], context: Context) -> Iterable[str]:
+    if stream.opened < 0:
+        return  # somebody else's: what it was owed is not in the record
     slack = int(SLACK_SECONDS * NS)
     least = context.threshold - SLACK_SECONDS
     for alarm in stream.alarms:

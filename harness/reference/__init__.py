@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from harness.reference import checkers, commands, faults, history, scenarios
+from harness.reference import checkers, commands, faults, history, python, scenarios
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "reference/commands.md": commands.page,
@@ -13,5 +13,6 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "reference/faults.md": faults.page,
     "reference/checkers.md": checkers.page,
     "reference/history.md": history.page,
+    "reference/python.md": python.page,
 }
 """Path within the documentation, and what makes its Markdown."""

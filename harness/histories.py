@@ -6,6 +6,7 @@ Written like a run's, into a directory like a run's, so that the same checkers j
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from harness.drivers.clients import driver_versions
 from harness.history import COMPLETED, END_OF_RUN, INTERRUPTED, RUN_FAILED, Event, read
 from harness.measures import NS
 from harness.record import HISTORY, Record
+from harness.report import page
 from harness.result import Result
 
 SOURCE: Final = "program"
@@ -46,8 +48,8 @@ class History:
 
     @property
     def report(self) -> Path:
-        """What people open: the history itself until there is a page."""
-        return self.path
+        """The page for people, once the history is closed."""
+        return self._record.path / page.NAME
 
     # What is told to it
 
@@ -150,14 +152,20 @@ class History:
                 raise AssertionError(f"{name} {word}: {finding.statement} {told[0]}".rstrip())
 
     def end(self, reason: str = COMPLETED, detail: str = "") -> Result:
-        """Close it; the result is written beside it. Later calls only judge again."""
-        if not self._ended:
-            self._ended = True
-            self.recorder.record("run.ended", SOURCE, reason=reason, detail=redacted(detail))
-            self.recorder.close()
-        result = self._record.judge()
-        self._record.write_result(result)
-        return result
+        """Close it, and write result and report beside it. Once."""
+        self._ended = True
+        self.recorder.record("run.ended", SOURCE, reason=reason, detail=redacted(detail))
+        self.recorder.close()
+        drawn = page.draw(self._record)
+        self._record.write_result(drawn.result)
+        page.write([drawn], self.report)
+        return drawn.result
+
+    def discard(self) -> None:
+        """Close it, and remove it with its directory."""
+        self._ended = True
+        self.recorder.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 @contextmanager

@@ -122,7 +122,7 @@ def test_what_a_program_tells_its_history_is_judged_by_the_checkers(
     told: Callable[[mongofault.History], None], problem: str | None, tmp_path: Path
 ) -> None:
     one = history(told, tmp_path)
-    assert sorted(path.name for path in one.directory.iterdir()) == ["history.jsonl", "result.json"]
+    assert sorted(path.name for path in one.directory.iterdir()) == ["history.jsonl", "report.html", "result.json"]
     if problem is None:
         one.require("delivery")
     else:

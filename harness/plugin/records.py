@@ -6,12 +6,11 @@ A record of a test that passed is removed.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.histories import History
-from harness.history import COMPLETED, RUN_FAILED, Event
+from harness.history import RUN_FAILED, Event
 from harness.record import Record
 
 LONGEST_NAME = 60
@@ -41,8 +40,7 @@ class TestRecord:
     def end(self) -> None:
         """After the test and all that it used."""
         if self._failure is None:
-            self.history.end(COMPLETED)
-            shutil.rmtree(self.history.directory, ignore_errors=True)
+            self.history.discard()
         else:
             self.history.end(RUN_FAILED, self._failure)
 

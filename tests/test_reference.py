@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import faults
+import mongofault
 from harness import checkers, scenarios
 from harness.commands.lazily import COMMANDS, Commands
 from harness.reference import PAGES
@@ -133,6 +134,12 @@ def test_the_fields_of_a_kind_are_all_its_lines() -> None:
     assert known["stream.closed"].startswith("stream, reason")
     assert known["run.started"].count("\n") > 2
     assert "write.ok" not in known["write.invoked"]
+
+
+@pytest.mark.parametrize("name", mongofault.__all__)
+def test_every_public_name_says_what_it_is(name: str) -> None:
+    (row,) = re.findall(rf"^\| `{name}\b[^`]*` \| (.*) \|$", TEXTS["reference/python.md"], re.MULTILINE)
+    assert row.strip()
 
 
 def test_a_table_escapes_what_would_end_its_cells() -> None:

@@ -94,7 +94,7 @@ async def assert_next_changes_equal(stream: Stream, expected: Sequence[Document]
     """The next events are these, but for what no test can know of them."""
     changes = await next_changes(stream, len(expected))
     known = [{name: value for name, value in one.items() if name not in OF_THE_SERVER} for one in changes]
-    assert known == list(expected)
+    assert known == list(expected), known
     return changes
 
 

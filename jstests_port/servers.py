@@ -20,6 +20,11 @@ def version() -> str:
     return find_mongod(asked_version()).version
 
 
+def numbers() -> tuple[int, ...]:
+    """Of the mongod, to be compared."""
+    return tuple(int(part) for part in version().split("-")[0].split("."))
+
+
 def has_mongos() -> bool:
     return find_mongos(asked_version()) is not None
 

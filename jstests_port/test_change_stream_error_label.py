@@ -76,6 +76,7 @@ async def breakable() -> AsyncIterator[ShardingTest]:
         yield st
 
 
+@pytest.mark.needs_server("6.0", "a router inside its mongods")
 async def test_errors_of_a_stopped_shard_are_labelled_in_change_streams_alone(
     breakable: ShardingTest, test_name: str
 ) -> None:

@@ -96,6 +96,7 @@ async def test_writes_on_orphans_sent_to_their_shard_take_effect_and_make_no_eve
         assert [await _age(here.shard0, id) for id in (0, 1)] == [None, None]
 
 
+@pytest.mark.needs_server("6.0", "writes on orphans are told from others")
 async def test_writes_sent_to_all_shards_leave_orphans_alone_and_make_one_event_a_document(
     st: ShardingTest, test_name: str
 ) -> None:

@@ -8,6 +8,7 @@ Differs: the cluster has a third shard, which owns nothing.
 
 from __future__ import annotations
 
+import pytest
 from bson.min_key import MinKey
 
 from jstests_port.change_streams import change_stream, next_change
@@ -17,6 +18,7 @@ from jstests_port.sharding_test import ShardingTest
 B_VALUES = ("one", "two", "three", "four", "five", "six")
 
 
+@pytest.mark.needs_server("6.0", "a lookup that a shard routes")
 async def test_a_document_key_has_all_fields_of_the_shard_key_and_finds_its_post_image_after_a_move(
     st: ShardingTest, test_name: str
 ) -> None:

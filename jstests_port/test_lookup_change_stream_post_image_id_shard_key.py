@@ -7,10 +7,13 @@ Differs: the cluster has a third shard, which owns nothing.
 
 from __future__ import annotations
 
+import pytest
+
 from jstests_port.change_streams import change_stream, next_change
 from jstests_port.sharding_test import ShardingTest
 
 
+@pytest.mark.needs_server("6.0", "a lookup that a shard routes")
 async def test_a_document_key_is_the_id_alone_and_finds_its_post_image_after_a_move(
     st: ShardingTest, test_name: str
 ) -> None:

@@ -20,8 +20,8 @@ from harness.reference import PAGES  # noqa: E402
 from harness.reference.markdown import foreign  # noqa: E402
 
 ELSEWHERE = {"compose.md": "compose/README.md", "jstests.md": "jstests_port/README.md"}
-INFO = re.compile(r"^(```\w+) .*$", re.MULTILINE)
-"""What tests read of a block behind its language; mkdocs has no use for it."""
+INFO = re.compile(r"^```(\w+) (\w+)$", re.MULTILINE)
+"""What stands of a block behind its language: tests read it, and pages.css knows some of it as a class."""
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -36,7 +36,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     up = "../" * page.file.src_uri.count("/")
     for path, source in ELSEWHERE.items():
         markdown = markdown.replace(f"]({up}../{source}", f"]({up}{path}")
-    return INFO.sub(r"\1", markdown)
+    return INFO.sub(r"``` { .\1 .\2 }", markdown)
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:

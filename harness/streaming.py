@@ -67,7 +67,6 @@ class Streaming:
         )
         await watchers.start()
         stack.push_async_callback(watchers.stop)
-        self._way.view.follow(watchers.states, watchers.alarms)
         if self._scenario.selects_by_latency(cluster.server):
             await self._evened(ground)
         streams = Streams(self._recorder, load.streams)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
+import pty
 import signal
+import struct
+import sys
+import termios
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -166,6 +172,50 @@ async def test_a_watch_serves_its_metrics_and_leaves_nothing_when_it_is_killed(
     await admin.until("its connections are gone", none_left, deadline=DEADLINE)
     assert place.processes() == {}
     assert [one for one in place.root.rglob("*") if one.is_file()] == []
+
+
+async def read_until(terminal: int, wanted: str) -> str:
+    """What a terminal shows, up to and with the text that is wanted."""
+    shown = ""
+
+    async def there() -> bool:
+        nonlocal shown
+        with suppress(BlockingIOError):
+            shown += os.read(terminal, 1 << 16).decode(errors="replace")
+        return wanted in shown
+
+    await admin.until(f"the terminal shows {wanted!r}; it shows {shown[-500:]!r}", there, deadline=DEADLINE)
+    return shown
+
+
+async def test_on_a_terminal_it_has_a_screen_and_ctrl_c_ends_it_without_a_word(
+    replica_set: OwnCluster, place: Place
+) -> None:
+    terminal, person = pty.openpty()
+    fcntl.ioctl(person, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    os.set_blocking(terminal, False)
+    environment = {name: value for name, value in place.environment.items() if name not in ("COLUMNS", "LINES")}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "harness", "watch", "--uri", replica_set.uri),
+        cwd=place.root, env={**environment, "TERM": "xterm-256color"}, stdin=person, stdout=person, stderr=person,
+    )  # fmt: skip
+    os.close(person)
+    try:
+        shown = await read_until(terminal, "3 answer")
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(DEADLINE):
+            code = await process.wait()
+        with suppress(OSError):  # as a terminal says that nobody is on its other side any more
+            shown += os.read(terminal, 1 << 16).decode(errors="replace")
+    finally:
+        if process.returncode is None:
+            process.kill()
+        os.close(terminal)
+    assert code == exits.INTERRUPTED
+    assert "watching rs0" in shown
+    assert "\x1b[7m watch " in shown
+    assert "heal" not in shown
+    assert "Traceback" not in shown
 
 
 @pytest.fixture

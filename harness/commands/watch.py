@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import typer
@@ -16,10 +16,12 @@ from clusters.uri import Uri, needed
 from harness import exits, measures
 from harness.history import Event
 from harness.interrupts import Interrupted, interruptible
-from harness.output import as_json_line, complain, say
+from harness.output import as_json_line, complain, out, say
+from harness.report.live import screen
 from harness.watching import telling
 from harness.watching.judging import Picture
 from harness.watching.seats import Seats, credentials, find
+from harness.watching.showing import Stage
 from harness.watching.watch import Pace, Told, Watch
 
 SUMMARY_EVERY = 60.0
@@ -76,7 +78,8 @@ async def _watched(uri: Uri, who: Uri | None, pace: Pace, *, once: bool, json: b
             say(_title(seats, pace, once=once))
         if once:
             return _verdict(await Watch(seats, pace, tell).once(), json=json)
-        await Watch(seats, pace, _both(tell, served)).go_on()
+        with _shown(seats) if out.is_terminal and not json else nullcontext() as shown:
+            await Watch(seats, pace, _all(tell, served, shown)).go_on()
     return exits.AS_EXPECTED
 
 
@@ -137,13 +140,21 @@ class _AsLines:
         sys.stdout.flush()
 
 
-def _both(one: Told, other: Told | None) -> Told:
-    def told(picture: Picture, events: Sequence[Event]) -> None:
-        one(picture, events)
-        if other is not None:
-            other(picture, events)
+def _all(*told: Told | None) -> Told:
+    def tell(picture: Picture, events: Sequence[Event]) -> None:
+        for one in told:
+            if one is not None:
+                one(picture, events)
 
-    return told
+    return tell
+
+
+@contextmanager
+def _shown(seats: Seats) -> Iterator[Told]:
+    """The screen that runs have as well, below the lines."""
+    stage = Stage(f"{seats.cluster.name} {seats.cluster.server.version}")
+    with screen(out, stage.scene):
+        yield stage.take
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The live view: phase and time left, streams by state, alarms. A line that renews itself, or plain lines.
+"""The live view of a run and of a watch: what happens, line by line; on a terminal a screen below that renews itself.
 
 Looks at what it is given and keeps nothing; a run goes on the same without anyone looking.
 """
@@ -6,7 +6,6 @@ Looks at what it is given and keeps nothing; a run goes on the same without anyo
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,12 +16,12 @@ from rich.live import Live
 from rich.text import Text
 
 from harness.history import Event, Recorder
+from harness.measures import NS
 from harness.output import out
+from harness.report.scene import Gathering, Scene
+from harness.report.screen import draw
 from harness.report.sentences import alarms, sentence, several
 
-States = Callable[[], Mapping[str, Any]]
-STATES = ("delivering", "quiet", "lagging", "silent")
-STYLES = {"delivering": "green", "quiet": "dim", "lagging": "yellow", "silent": "bold red"}
 GATHER_NS = 400_000_000
 """Nanoseconds of run time for which alarms are gathered before they are told."""
 REFRESH = 4
@@ -39,9 +38,6 @@ class View(Protocol):
     def begin(self, scenario: Any, record: Path, recorder: Recorder) -> None: ...
     def phase(self, name: str, seconds: float | None = None) -> None:
         """A phase begins; `seconds` it will take, where that is known."""
-
-    def follow(self, states: States, alarms: States) -> None:
-        """From now on these tell the streams' states and the open alarms."""
 
 
 def make_view(*, live: bool, terminal: bool) -> View:
@@ -66,9 +62,6 @@ class Silent:
         return
 
     def phase(self, name: str, seconds: float | None = None) -> None:
-        return
-
-    def follow(self, states: States, alarms: States) -> None:
         return
 
 
@@ -118,16 +111,15 @@ class Lines(Silent):
 
 
 class Screen(Lines):
-    """The same lines, with a status that renews itself below them."""
+    """The same lines, and below them how things stand now."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         self._phase = "start"
         self._ends: float | None = None
-        self._states: States = dict
-        self._alarms: States = dict
-        # Last: it renders as soon as it is made.
-        self._live = Live(get_renderable=self._status, console=console, refresh_per_second=REFRESH, transient=True)
+        self._gathering = Gathering()
+        self._recorder: Recorder | None = None
+        self._live = screen(console, self._scene)
 
     def __enter__(self) -> View:
         self._live.start()
@@ -138,23 +130,31 @@ class Screen(Lines):
     ) -> None:
         self._live.stop()
 
+    def begin(self, scenario: Any, record: Path, recorder: Recorder) -> None:
+        self._gathering.title = str(scenario.name)
+        recorder.subscribe(self._gathering.feed)
+        self._recorder = recorder
+        super().begin(scenario, record, recorder)
+
     def phase(self, name: str, seconds: float | None = None) -> None:
         self._phase = name
         self._ends = None if seconds is None else time.monotonic() + seconds
         super().phase(name, seconds)
 
-    def follow(self, states: States, alarms: States) -> None:
-        self._states, self._alarms = states, alarms
+    def _scene(self) -> Scene:
+        left = None if self._ends is None else self._ends - time.monotonic()
+        now = 0 if self._recorder is None else self._recorder.now()
+        return self._gathering.scene(self._phase, left, now / NS)
 
-    def _status(self) -> Text:
-        status = Text.assemble((f" {self._phase} ", "reverse"))
-        if self._ends is not None:
-            status.append(f" {max(0.0, self._ends - time.monotonic()):4.1f} s left")
-        counts = Counter(one.state for one in self._states().values())
-        for state in STATES:
-            if counts[state]:
-                status.append(f"  {counts[state]} {state}", STYLES[state])
-        alarms = self._alarms()
-        if alarms:
-            status.append(f"  {len(alarms)} alarms", "bold red")
-        return status
+
+def screen(console: Console, scene: Callable[[], Scene]) -> Live:
+    """Renews itself from when it is started, at the size that the terminal has then."""
+    return Live(
+        get_renderable=lambda: draw(scene(), *console.size),
+        console=console,
+        refresh_per_second=REFRESH,
+        transient=True,
+        # The consoles write to whatever sys.stdout is: put in its place, the view would be fed what it prints.
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

@@ -38,6 +38,7 @@ class Looks:
     """`every`: seconds between two looks; `patience`: seconds that an answer is waited for."""
 
     def __init__(self, seats: Seats, *, every: float, patience: float) -> None:
+        self._start = time.monotonic_ns()
         self._seats = seats
         self._every = every
         self._patience = patience
@@ -79,7 +80,8 @@ class Looks:
         return sorted(fresh)
 
     def now(self) -> int:
-        return time.monotonic_ns()
+        """Nanoseconds since it was made."""
+        return time.monotonic_ns() - self._start
 
     async def _keep_looking(self, seat: Seat, offset: float) -> None:
         await asyncio.sleep(offset)

@@ -24,12 +24,13 @@ UNREAD: Final = 10.0
 @dataclass(frozen=True, slots=True)
 class Stream:
     """`open`: seen once, nothing wrong with it. `silent_for` in seconds, at most: since its getMore began, or since its
-    member was last heard. `members`: where its cursors are."""
+    member was last heard. `members`: where its cursors are; `documents`: what they have returned, all told."""
 
     name: str
     fares: Fares
     silent_for: float
     members: tuple[str, ...]
+    documents: int
 
 
 @dataclass(slots=True)
@@ -93,11 +94,11 @@ class Streams:
                     else:
                         hanging = max(hanging, getmore.seconds + since_seen)
         if hanging:
-            return Stream(name, "silent", round(hanging, 3), members)
+            return Stream(name, "silent", round(hanging, 3), members, documents)
         if reading_on:
             self._known[name].read = now
         fares = "scanning" if scanning else self._moving(name, before, documents, bool(set(members) & set(fresh)), now)
-        return Stream(name, fares, 0.0, members)
+        return Stream(name, fares, 0.0, members, documents)
 
     def _moving(self, name: str, before: _Known | None, documents: int, looked: bool, now: int) -> Fares:
         if before is None:

@@ -46,7 +46,7 @@ def test_of_many_writes_those_with_the_most_have_a_lane_and_the_title_says_how_m
     (section,) = _sheet(history).sections
     assert len(section.lanes) == SHOWN
     assert section.lanes[0].label == "orders/0/7"
-    assert section.title.endswith(f"(the {SHOWN} of {SHOWN + 10} with most of them)")
+    assert section.title == f"the {SHOWN} of {SHOWN + 10} writes with most sends"
 
 
 def test_a_send_without_a_reply_lasts_to_the_end_and_says_that_there_was_none() -> None:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness import cli, exits
-from harness.history import Recorder
-from harness.record import HISTORY, Record
+from harness.record import HISTORY
 from harness.report import page
 from harness.report.page.figure import counted, figure, shortened
 from harness.report.page.html_page import embedded
 from history_builder import History, a_run
-
-TOLD: dict[str, Any] = {
-    "seed": 1,
-    "server": {"version": "6.0.5", "git_version": "c9a99c1203", "router": "stand-in", "parameters": {}},
-    "driver": {"name": "pymongo", "version": "4.20.1", "pymongo": "4.20.1"},
-}
-"""What a run tells of itself at its start, besides what checkers read."""
+from report_parts import record_of
 
 
 def test_a_page_holds_verdict_findings_figure_and_the_library_that_draws_it(tmp_path: Path) -> None:
@@ -62,7 +53,7 @@ def test_embedded_json_says_the_same_without_an_angle_bracket(value: object) -> 
 
 def test_plotly_knows_every_property_of_the_figure(tmp_path: Path) -> None:
     graph = pytest.importorskip("plotly.graph_objects")
-    drawn = figure(page.draw(_record(a_run(), tmp_path)).picture.sheet)
+    drawn = figure(page.draw(record_of(a_run(), tmp_path)).picture.sheet)
     assert len(graph.Figure(drawn).data) == len(drawn["data"])
     assert counted(drawn) > 0
 
@@ -83,7 +74,7 @@ def test_a_long_label_keeps_its_ends(label: str) -> None:
 
 
 def test_report_finds_a_run_by_its_name_and_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record = _record(a_run(), tmp_path / "runs" / "one")
+    record = record_of(a_run(), tmp_path / "runs" / "one")
     assert cli.run(["report", "one", "--runs", str(tmp_path / "runs")]) == exits.AS_EXPECTED
     assert capsys.readouterr().out.splitlines() == [f"report: {record.path / page.NAME}"]
     assert (record.path / page.NAME).read_text().startswith("<!doctype html>")
@@ -109,7 +100,7 @@ def test_a_run_that_cannot_be_drawn_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
-    _record(a_run(), tmp_path / "one")
+    record_of(a_run(), tmp_path / "one")
     for name, line in (("torn", "{\n"), ("odd", '{"t":0,"wall":0,"source":"x","kind":"stream.state","stream":"s"}\n')):
         (tmp_path / name).mkdir()
         (tmp_path / name / HISTORY).write_text(line)
@@ -119,17 +110,7 @@ def test_a_run_that_cannot_be_drawn_is_one_line(
     assert error.count("\n") == 1
 
 
-def _record(history: History, directory: Path) -> Record:
-    directory.mkdir(parents=True, exist_ok=True)
-    recorder = Recorder(directory / HISTORY)
-    for event in history.events():
-        told = TOLD if event.kind == "run.started" else {}
-        recorder.write(dataclasses.replace(event, fields={**event.fields, **told}))
-    recorder.close()
-    return Record.at(directory)
-
-
 def _page(history: History, directory: Path) -> str:
     path = directory / page.NAME
-    page.write([page.draw(_record(history, directory))], path)
+    page.write([page.draw(record_of(history, directory))], path)
     return path.read_text()

@@ -14,7 +14,9 @@ STYLE: Final = """
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,'DejaVu Sans','Segoe UI',sans-serif}
 main{padding:20px 24px 48px;display:grid;gap:24px;grid-template-columns:minmax(0,1fr)}
-main.runs-2{grid-template-columns:repeat(2,minmax(0,1fr))}
+main.runs-2{grid-template-columns:minmax(0,calc(50% - 12px - var(--legend)/2)) minmax(0,1fr)}
+main.runs-2>.differences{grid-column:1/-1}main.runs-2 h1{margin-right:0;font-size:18px}
+main.runs-2 .findings td{padding-right:6px}main.runs-2>article:first-of-type{min-width:0}
 #theme{position:absolute;top:20px;right:24px;font:inherit;font-size:13px;color:var(--ink);background:var(--pane);
 border:1px solid var(--line);border-radius:6px;padding:3px 10px;cursor:pointer}
 h1{font-size:21px;line-height:1.3;margin:0 130px 6px 0}
@@ -54,6 +56,17 @@ SCRIPT: Final = """
                    modeBarButtonsToRemove: ['select2d', 'lasso2d', 'autoScale2d']};
   Promise.all(figures.map((figure, number) =>
     Plotly.newPlot(pictures[number], figure.data, figure.layout, options))).then(() => {
+    // Runs beside each other zoom in step, each by the seconds since its own first fault.
+    let following = false;
+    pictures.forEach((picture, number) => picture.on('plotly_relayout', () => {
+      if (following) return;
+      following = true;
+      const shift = figures[number].layout.meta.origin;
+      const range = picture.layout.xaxis.range.map(one => one - shift);
+      const follow = (other, which) => other === picture ? null
+        : Plotly.relayout(other, {'xaxis.range': range.map(one => one + figures[which].layout.meta.origin)});
+      Promise.all(pictures.map(follow)).then(() => { following = false; });
+    }));
     document.documentElement.dataset.drawn = 'yes';
   });
   const root = document.documentElement;

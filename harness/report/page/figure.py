@@ -6,7 +6,7 @@ The axis of the lanes counts pixels from the top, so that every row is as high a
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,8 +20,9 @@ GAP: Final = 7.0
 PANEL: Final = 96.0
 """Pixels of a panel of curves."""
 ABOVE: Final = 40
-BELOW: Final = 44
+BELOW: Final = 52
 """Pixels around the plot: the tool bar, the axis of time."""
+NO_LEGEND: Final = 16
 SWATCH: Final = 62
 """Pixels of the legend besides its words."""
 LEGEND_ROW: Final = 20
@@ -49,26 +50,33 @@ class _Row:
         return sum(self.lane.tracks)
 
 
-def figure(sheet: Sheet) -> Plain:
-    """`data` and `layout`; its width is that of what it is put in."""
-    rows, headings, lanes_height = _rows(sheet)
+def figure(sheet: Sheet, named: Iterable[str] | None = None, *, notes: bool = True) -> Plain:
+    """`data` and `layout`; its width is that of what it is put in.
+
+    `named` are the styles in its legend, those of another figure among them; None: its own, and with none it has none.
+    `notes` are wider than half a screen is.
+    """
+    rows, headings, lanes_height = _rows(sheet, notes)
     height = lanes_height + (HEADING + PANEL) * len(sheet.panels)
     data = [*_bars(rows, sheet), *_points(rows)]
     for number, panel in enumerate(sheet.panels):
         data += [_curve(curve, f"y{number + 2}") for curve in panel.curves]
     used = {one["meta"] for one in data}
-    legend = len(used) * LEGEND_ROW + len({STYLES[one].group for one in used}) * LEGEND_TITLE
+    named = used if named is None else set(named)
+    data += [_absent(key) for key in named - used]
+    legend = len(named) * LEGEND_ROW + len({STYLES[one].group for one in named}) * LEGEND_TITLE
     data.sort(key=lambda one: list(STYLES).index(one["meta"]))
     _title_groups(data)
     layout: Plain = {
         "height": max(height, legend) + ABOVE + BELOW,
         "margin": {
             "l": _left(rows),
-            "r": int(max((len(STYLES[one].name) for one in used), default=0) * LEGEND_CHARACTER) + SWATCH,
+            "r": _right(named),
             "t": ABOVE,
             "b": BELOW,
             "autoexpand": False,
         },
+        "showlegend": bool(named),
         "font": {"family": FONT, "size": 12, "color": INK},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -86,6 +94,10 @@ def figure(sheet: Sheet) -> Plain:
             "anchor": "free",
             "position": 0,
             "ticksuffix": " s",
+            # Below the lowest of the values beside it, which its first label would touch.
+            "ticks": "outside",
+            "ticklen": 9,
+            "tickcolor": "rgba(0,0,0,0)",
             "showgrid": True,
             "gridcolor": "rgba(128,138,150,.25)",
             "zeroline": False,
@@ -125,10 +137,11 @@ def shortened(label: str) -> str:
     return f"{label[: kept // 2]}…{label[len(label) - (kept - kept // 2) :]}"
 
 
-def _rows(sheet: Sheet) -> tuple[list[_Row], list[Plain], float]:
+def _rows(sheet: Sheet, notes: bool) -> tuple[list[_Row], list[Plain], float]:
     rows, headings, top = [], [], 0.0
     for section in sheet.sections:
-        headings.append(_heading(section.title, top + HEADING / 2, "y"))
+        title = f"{section.title}, {section.note}" if notes and section.note else section.title
+        headings.append(_heading(title, top + HEADING / 2, "y"))
         top += HEADING
         for lane in section.lanes:
             rows.append(_Row(lane, top))
@@ -155,9 +168,11 @@ def _left(rows: Sequence[_Row]) -> int:
     return int(max(longest, 6) * CHARACTER) + 16
 
 
-def _right(used: Iterable[str]) -> int:
+def _right(named: Collection[str]) -> int:
     """Room for the legend."""
-    return int(max((len(STYLES[one].name) for one in used), default=0) * LEGEND_CHARACTER) + SWATCH
+    if not named:
+        return NO_LEGEND
+    return int(max(len(STYLES[one].name) for one in named) * LEGEND_CHARACTER) + SWATCH
 
 
 def _text(text: str) -> str:
@@ -270,6 +285,22 @@ def _values(panel: Panel, domain: Sequence[float]) -> Plain:
         "zerolinecolor": "rgba(128,138,150,.5)",
         "tickfont": {"size": 11},
     }
+
+
+def _absent(key: str) -> Plain:
+    """Of a style that the other picture has and this has not, for the one legend of both."""
+    style = STYLES[key]
+    looks = {
+        "color": style.colour,
+        "pattern": {"shape": style.hatch, "fgcolor": "#ffffff", "size": 6, "solidity": 0.28},
+    }
+    if style.symbol is None and style.line is None:
+        return {**_named(key), "type": "bar", "orientation": "h", "base": [], "x": [], "y": [], "marker": looks}
+    drawn = {"marker": {"color": style.colour, "symbol": style.symbol, "size": 10}, "mode": "markers"}
+    if style.line is not None:
+        drawn = {"line": {"color": style.colour, "width": 2, "dash": style.line}, "mode": "lines"}
+    # Without a point of its own plotly leaves a trace out of the legend.
+    return {**_named(key), "type": "scatter", "x": [None], "y": [None], **drawn}
 
 
 def _named(key: str) -> Plain:

@@ -14,7 +14,7 @@ from rich.console import Console
 from harness.output import PIPE_WIDTH
 from harness.report import console
 from harness.report.page.assets import SCRIPT, STYLE
-from harness.report.page.figure import figure
+from harness.report.page.comparison import beside, differences
 from harness.report.page.sentence import headline, verdict
 from harness.report.page.thinning import Thinned
 from harness.result import Result
@@ -36,9 +36,11 @@ def page(drawn: Sequence[Drawn]) -> str:
     """The whole file, of one run or of several beside each other."""
     from plotly.offline import get_plotlyjs
 
-    figures = [figure(one.picture.sheet) for one in drawn]
+    figures = beside([one.picture.sheet for one in drawn])
     title = " | ".join(headline(one.result.document) for one in drawn)
     columns = "".join(_run(one, number) for number, one in enumerate(drawn))
+    legend = figures[-1]["layout"]["margin"]["r"]
+    above = differences([one.result for one in drawn]) if len(drawn) > 1 else ""
     return "".join(
         (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
@@ -46,7 +48,7 @@ def page(drawn: Sequence[Drawn]) -> str:
             f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n",
             f"<script>{get_plotlyjs()}</script>\n</head>\n<body>\n",
             '<button id="theme" type="button" aria-label="light or dark">light / dark</button>\n',
-            f'<main class="runs-{len(drawn)}">{columns}</main>\n',
+            f'<main class="runs-{len(drawn)}" style="--legend:{legend}px">{above}{columns}</main>\n',
             f'<script type="application/json" id="figures">{embedded(figures)}</script>\n',
             f"<script>{SCRIPT}</script>\n</body>\n</html>\n",
         )

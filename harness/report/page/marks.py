@@ -51,10 +51,11 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Lanes of one kind under a title."""
+    """Lanes of one kind under a title; `note` says what is in a lane, where there is room for it."""
 
     title: str
     lanes: Sequence[Lane]
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Members:
         probes = [name for name in PROBES if any(name in seen for seen in self._runs.values())]
         if not probes:
             return []
-        title = "members, from top to bottom: " + ", ".join(PROBES[name] for name in probes)
+        note = "from top to bottom: " + ", ".join(PROBES[name] for name in probes)
         tracks = (TRACK,) * len(probes)
         lanes = [
             Lane(
@@ -50,7 +50,7 @@ class Members:
             )
             for member in sorted(self._runs)
         ]
-        return [Section(title, lanes)]
+        return [Section("members", lanes, note)]
 
     def _canary(self, event: Event) -> None:
         probe = event["probe"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.report.page.marks import Bar, Curve, Lane, Panel, Point, Section, Sheet
+from harness.report.page.marks import Bar, Curve, Lane, Panel, Point, Sheet
 from harness.report.page.styles import weight
 
 MARKS: Final = 15_000
@@ -57,7 +57,7 @@ def thinned(sheet: Sheet, limit: int = MARKS) -> Thinned:
 
 
 def _with(sheet: Sheet, step: float) -> Sheet:
-    sections = [Section(one.title, [_lane(lane, step) for lane in one.lanes]) for one in sheet.sections]
+    sections = [dataclasses.replace(one, lanes=[_lane(lane, step) for lane in one.lanes]) for one in sheet.sections]
     panels = [Panel(one.title, [_curve(curve, step) for curve in one.curves]) for one in sheet.panels]
     return dataclasses.replace(sheet, sections=sections, panels=panels)
 

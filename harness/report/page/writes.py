@@ -18,7 +18,7 @@ from harness.report.page.streams import span_in_words
 
 SHOWN: Final = 40
 """Writes with a lane of their own, those with the most sends and copies first; the curves are of all."""
-EXECUTION: Final = 16.0
+EXECUTION: Final = 18.0
 REQUEST: Final = 9.0
 """Pixels of a track of executions, and of sends or copies."""
 OUTCOMES: Final = {"ok": "succeeded", "failed": "did not"}
@@ -43,10 +43,9 @@ class Writes:
         shown = writes[:SHOWN]
         if not shown:
             return []
-        title = "writes, from top to bottom: executions, sends, copies in the engine"
-        if len(writes) > len(shown):
-            title += f" (the {len(shown)} of {len(writes)} with most of them)"
-        return [Section(title, [self._lane(one, end) for one in shown])]
+        title = "writes" if len(writes) == len(shown) else f"the {len(shown)} of {len(writes)} writes with most sends"
+        note = "from top to bottom: executions, sends, copies in the engine"
+        return [Section(title, [self._lane(one, end) for one in shown], note)]
 
     def panels(self, end: float) -> list[Panel]:
         writes = [one for one in self._attempts.writes.values() if one.executions]

@@ -150,5 +150,14 @@ def test_parameters_that_are_shown_are_those_of_the_scenario(parameters: str) ->
     assert build(StallParameters, given).streams == given["streams"]
 
 
+@pytest.mark.parametrize(
+    "page", [ROOT / one for one in ("README.md", "compose/README.md", "jstests_port/README.md")], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_a_page_outside_of_the_site_links_to_what_is_there(page: Path) -> None:
+    """Those of the site are looked at by its build."""
+    links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", BLOCK.sub("", page.read_text()))
+    assert [one for one in links if "://" not in one and not (page.parent / one).exists()] == []
+
+
 def test_there_are_messages_to_look_at() -> None:
     assert len(list(messages())) > 20

@@ -92,7 +92,9 @@ def printed() -> tuple[str, ...]:
 def environment() -> set[str]:
     """Names of variables of ours, or of the programs we speak to, that stand in the code by themselves."""
     return {
-        text for text in printed() if re.fullmatch(r"MONGO(FAULT|DB)_[A-Z_]+|MONGO_IMAGE|(DOCKER|MOTOR)_[A-Z_]+", text)
+        text
+        for text in printed()
+        if re.fullmatch(r"MONGO(FAULT|DB)_[A-Z_]+|MONGO_IMAGE|(DOCKER|MOTOR|BROWSER)_[A-Z_]+", text)
     }
 
 
@@ -151,7 +153,9 @@ def test_parameters_that_are_shown_are_those_of_the_scenario(parameters: str) ->
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / one for one in ("README.md", "compose/README.md", "jstests_port/README.md")], ids=lambda page: str(page.relative_to(ROOT))
+    "page",
+    [ROOT / one for one in ("README.md", "compose/README.md", "jstests_port/README.md")],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_a_page_outside_of_the_site_links_to_what_is_there(page: Path) -> None:
     """Those of the site are looked at by its build."""

@@ -60,6 +60,10 @@ class Cluster:
         """Every member by name, `shard0-1` or `rs0-2`."""
         return self.ground.members
 
+    async def recovered(self, history: History) -> None:
+        """On the background's loop; see `Standing.recovered`."""
+        await self._standing.recovered(history)
+
     def names(self, spec: str, *, seed: int = 0) -> list[str]:
         """The names of the nodes that a node spec such as `secondary` means now."""
         found = self._background.run(self.ground.select(spec, seed=seed).members())

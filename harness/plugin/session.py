@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -70,8 +71,13 @@ class Session:
             one.end()
 
     def faults(self, request: pytest.FixtureRequest, record: TestRecord) -> Iterator[Faults]:
-        made = Faults(self._background, record.history, _clusters(request), _seen(record))
+        clusters = _clusters(request)
+        made = Faults(self._background, record.history, clusters, _seen(record))
         yield from self._left(made)
+        for one in clusters:
+            # One that does not become whole is replaced when it is given back.
+            with suppress(ClusterError):
+                self._background.run(one.recovered(record.history))
 
     def watches(self, request: pytest.FixtureRequest, record: TestRecord) -> Iterator[StreamWatches]:
         made = StreamWatches(self._background, record.history, _clusters(request), _seen(record))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pymongo.errors import PyMongoError
@@ -19,9 +19,9 @@ from clusters.cluster import Own
 from clusters.errors import ClusterError, Refused
 from clusters.uri import Uri
 from clusters.wire.connection import CommandFailed, ConnectionLost, DeadlinePassed
-from harness import stage
 from harness.ground import Ground
-from harness.injected import hold
+from harness.histories import History
+from harness.injected import hold, recovered
 from harness.plugin.background import Visit
 from harness.plugin.wanted import Wanted
 
@@ -40,7 +40,20 @@ class Standing:
     visit: Visit[Ground] | None = None
     broken: bool = False
     """Whether a fault acted on it since it was last found whole."""
+    dirty: str | None = None
+    """Why it did not become whole again after one."""
     users: list[str] = field(default_factory=list)
+
+    async def recovered(self, history: History | None) -> None:
+        """Wait until it is whole again, where a fault acted. Raises ClusterError; it is dirty then."""
+        if not self.broken:
+            return
+        try:
+            await recovered(replace(self.ground, history=history))
+        except ClusterError as error:
+            self.dirty = str(error)
+            raise
+        self.broken = False
 
 
 class Clusters:
@@ -119,6 +132,8 @@ class Unsuited(Refused):
 
 async def _dirt(one: Standing) -> str | None:
     """What is not as it was and could not be put back; None: it may be used again, and is empty."""
+    if one.dirty is not None:
+        return one.dirty
     cluster = one.ground.cluster
     if open_faults := [record.title for record in one.ground.ledger.open_records() if record.scope == "fault"]:
         return f"not healed: {', '.join(open_faults)}"
@@ -129,9 +144,7 @@ async def _dirt(one: Standing) -> str | None:
         if member.frozen():
             return f"{member.name} is frozen"
     try:
-        if one.broken:
-            await stage.recovered(cluster)
-            one.broken = False
+        await one.recovered(None)
         async with asyncio.timeout(EMPTIED_WITHIN):
             await _emptied(one)
     except FAILURES as error:

@@ -13,8 +13,9 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from pymongo import AsyncMongoClient, WriteConcern
@@ -51,8 +52,14 @@ class Load:
                 await stream.try_next()
 
 
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @asynccontextmanager
-async def watched(cluster: OwnCluster, interval: str) -> AsyncIterator[None]:
+async def watched(cluster: OwnCluster, interval: str) -> AsyncIterator[Callable[[], float]]:
+    """Gives a function that tells the seconds of CPU of the watch so far."""
     command = [sys.executable, "-m", "harness", "watch", "--uri", cluster.uri, "--interval", interval, "--json"]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
@@ -61,7 +68,7 @@ async def watched(cluster: OwnCluster, interval: str) -> AsyncIterator[None]:
         async with asyncio.timeout(120):
             await process.stdout.readline()
         reading = asyncio.create_task(process.stdout.read())
-        yield
+        yield lambda: cpu_seconds(process.pid)
     finally:
         if process.returncode is None:
             process.kill()
@@ -89,8 +96,10 @@ async def run(arguments: argparse.Namespace) -> float:
             stack.callback(lambda: [task.cancel() for task in tasks])
             for number in range(1, arguments.rounds + 1):
                 without = [await measured(load, arguments.seconds)]
-                async with watched(cluster, arguments.interval):
+                async with watched(cluster, arguments.interval) as used:
+                    before, start = used(), time.monotonic()
                     with_it = [await measured(load, arguments.seconds), await measured(load, arguments.seconds)]
+                    cores = (used() - before) / (time.monotonic() - start)
                 without.append(await measured(load, arguments.seconds))
                 ended = [task for task in tasks if task.done()]
                 if ended:
@@ -98,7 +107,8 @@ async def run(arguments: argparse.Namespace) -> float:
                 ratios.append(sum(with_it) / sum(without))
                 print(
                     f"round {number}: without {without[0]:.0f} and {without[1]:.0f} writes/s, "
-                    f"with {with_it[0]:.0f} and {with_it[1]:.0f}: ratio {ratios[-1]:.3f}",
+                    f"with {with_it[0]:.0f} and {with_it[1]:.0f}: ratio {ratios[-1]:.3f}; "
+                    f"the watch itself takes {cores:.3f} cores",
                     flush=True,
                 )
             for task in tasks:

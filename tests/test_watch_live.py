@@ -6,12 +6,13 @@ import asyncio
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import sys
 import termios
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,9 @@ from clusters.topology import Settings, single_replica_set
 from clusters.uri import parse
 from harness import exits, stage
 from harness.drivers.writers import Document
+from harness.history import Event
 from harness.watchers.line import APP_NAME
+from harness.watching import telling
 from harness.watching.judging import Picture
 from harness.watching.looking import Looks
 from harness.watching.seats import find
@@ -283,6 +286,61 @@ async def test_a_hung_stream_is_named_within_one_look_with_whom_it_waits_for(
     assert list(picture.unseen) == [b]
     assert {one.waits_for for one in picture.silent.values()} == {b}
     assert all(f"2 in use towards {b}" in str(one.known_by) for one in picture.silent.values())
+    await killed_as_advised(once.stdout, sharded.members[a].host)
+
+    async def freed() -> bool:
+        return not (await one_look(sharded.uri, patience=1.0)).hung
+
+    await admin.until("what was killed hangs no more", freed, deadline=DEADLINE)
+
+
+async def killed_as_advised(said: str, host: str) -> None:
+    """Kill what a watch says is to be killed, where it says."""
+    found = re.findall(r'mongosh "mongodb://(\S+)/\?directConnection=true" --eval "(.*?)"', said)
+    assert [where for where, _ in found] == [host]
+    opids = re.findall(r"killOp: 1, op: (\d+)", found[0][1])
+    assert opids
+    async with admin.connected(host) as connection:
+        for opid in opids:
+            await connection.command("admin", {"killOp": 1, "op": int(opid)})
+
+
+@pytest.mark.slow
+async def test_copies_of_one_write_are_counted_and_end_by_the_command_that_is_advised(
+    replica_set: OwnCluster,
+) -> None:
+    primary = await primary_of(replica_set, "rs0")
+    seats = await find(parse(replica_set.uri))
+    raised: list[Event] = []
+    pictures: list[Picture] = []
+
+    def told(picture: Picture, events: Sequence[Event]) -> None:
+        pictures.append(picture)
+        raised.extend(events)
+
+    async with replica_set.client() as client, client.start_session() as holder:
+        orders = client.app.copies
+        await orders.insert_many([{"_id": 1, "n": 0}, {"_id": 2, "n": 0}])
+        await holder.start_transaction()
+        # Everybody else who writes to this document waits for the transaction, again and again.
+        await orders.update_one({"_id": 1}, {"$set": {"held": True}}, session=holder)
+        copies = [asyncio.create_task(orders.update_one({"_id": 1}, {"$inc": {"n": 1}})) for _ in range(3)]
+
+        async def piled() -> bool:
+            raised.clear()
+            await Watch(seats, Pace(every=1.0, past=3.0, patience=20.0), told).once()
+            return pictures[-1].wrong
+
+        await admin.until("three copies are a pile", piled, deadline=DEADLINE)
+        (alarm,) = raised
+        assert (alarm.kind, alarm["copies"], pictures[-1].copies) == ("overlap.alarm", 3, 3)
+        assert alarm["write"].startswith("update by {_id} #")
+        advice = telling.Advice(seats.hosts).on(raised, pictures[-1])
+        await killed_as_advised("\n".join(advice), primary.host)
+        outcomes = await asyncio.gather(*copies, return_exceptions=True)
+        assert {getattr(one, "code", None) for one in outcomes} == {11601}, outcomes
+        await holder.abort_transaction()
+        await client.app.drop_collection("copies")
 
 
 @pytest.mark.slow

@@ -21,8 +21,9 @@ SHORT: Final = 8
 """Hexadecimal digits of a session that name a stream."""
 COMMENT_SHOWN: Final = 40
 SCANNING: Final = 10.0
-"""Yields a second from which a getMore that is overdue is taken to read the oplog, and not to wait: one that reads
-yields every 10 ms, one that hangs does not (6.0.5: 6 in 8 s)."""
+"""Yields a second from which a getMore that is overdue is taken to read the oplog, and not to wait. Measured on 6.0.5:
+one that reads 600,000 foreign entries is 14 s past a maxTimeMS of 0.2 s on a busy machine, and yields 35 to 55 times a
+second; one that hangs in a lookup yielded 6 times in 8 s."""
 
 
 @dataclass(frozen=True, slots=True)

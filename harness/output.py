@@ -25,6 +25,7 @@ class _Forgiving(io.TextIOBase):
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self.gone = False
 
     @property
     def _stream(self) -> TextIO | None:
@@ -52,6 +53,7 @@ class _Forgiving(io.TextIOBase):
         try:
             act(stream)
         except OSError:
+            self.gone = True
             # Python flushes it once more at exit, and would end with 120.
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
@@ -65,6 +67,11 @@ def _console(name: str) -> Console:
 
 out = _console("stdout")
 err = _console("stderr")
+
+
+def nobody_reads() -> bool:
+    """Whether the reader of standard output has gone away, which is seen at the first line that it does not read."""
+    return cast(_Forgiving, out.file).gone
 
 
 def say(line: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import pty
 import re
@@ -221,6 +222,15 @@ async def test_on_a_terminal_it_has_a_screen_and_ctrl_c_ends_it_without_a_word(
     assert "Traceback" not in shown
 
 
+async def test_it_ends_when_nobody_reads_its_lines_any_more(replica_set: OwnCluster, place: Place) -> None:
+    process = place.start("watch", "--uri", replica_set.uri, "--interval", "0.2s", "--json")
+    assert process.stdout is not None
+    look = json.loads(await asyncio.to_thread(process.stdout.readline))
+    assert (look["kind"], look["not_seen"]) == ("look", {})
+    process.stdout.close()
+    assert await asyncio.to_thread(process.wait, DEADLINE) == exits.AS_EXPECTED
+
+
 @pytest.fixture
 async def stalled(sharded: LocalCluster) -> AsyncIterator[tuple[str, str]]:
     """Streams on a shard's member A whose lookups go to B, which replicates no more: the names of A and B."""
@@ -349,11 +359,17 @@ async def test_what_cannot_be_reached_is_seen_through_the_router(sharded: LocalC
     lost = next(one for one in seats.seats if one.name == "shard0-0")
     elsewhere = [replace(one, host="127.0.0.1:1") if one is lost else one for one in seats.seats]
     looks = Looks(replace(seats, seats=elsewhere), every=1.0, patience=10.0)
-    async with consuming(sharded, "through"):
+    try:
+        async with consuming(sharded, "through"):
+            await looks.once()
+            assert looks.unseen == {}
+            assert any(leg.member == "shard0-0" for leg in looks.readings["shard0-0"].legs)
+        # Nothing is told of it when nothing goes on in it, and that is not the same as having been seen.
         await looks.once()
+        assert list(looks.unseen) == ["shard0-0"]
+        assert "shard0-0" not in looks.readings
+    finally:
         await looks.close()
-    assert looks.unseen == {}
-    assert any(leg.member == "shard0-0" for leg in looks.readings["shard0-0"].legs)
 
 
 USERS = {"monitor": ["clusterMonitor"], "nobody": []}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,11 +15,11 @@ from clusters.uri import Uri, needed
 from harness import exits, measures
 from harness.history import Event
 from harness.interrupts import Interrupted, interruptible
-from harness.output import as_json_line, complain, out, say
+from harness.output import as_json_line, complain, nobody_reads, out, say
 from harness.report.live import screen
 from harness.watching import telling
 from harness.watching.judging import Picture
-from harness.watching.seats import Seats, credentials, find
+from harness.watching.seats import Seats, credentials, find, found_anew
 from harness.watching.showing import Stage
 from harness.watching.watch import Pace, Told, Watch
 
@@ -79,8 +78,28 @@ async def _watched(uri: Uri, who: Uri | None, pace: Pace, *, once: bool, json: b
         if once:
             return _verdict(await Watch(seats, pace, tell).once(), json=json)
         with _shown(seats) if out.is_terminal and not json else nullcontext() as shown:
-            await Watch(seats, pace, _all(tell, served, shown)).go_on()
+            try:
+                await _watch_on(uri, who, seats, pace, _all(tell, served, shown), advise)
+            except* _NobodyReads:
+                pass
     return exits.AS_EXPECTED
+
+
+async def _watch_on(uri: Uri, who: Uri | None, seats: Seats, pace: Pace, tell: Told, advise: telling.Advice) -> None:
+    """Until cancelled, or until nobody reads what is told. A cluster that has changed is watched from the start."""
+    while True:
+        watching = asyncio.create_task(Watch(seats, pace, tell).go_on(), name="watch")
+        changed = asyncio.create_task(found_anew(uri, who, seats), name="whom to watch")
+        try:
+            await asyncio.wait((watching, changed), return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():
+                await watching
+            seats = await changed
+            advise.hosts = seats.hosts
+        finally:
+            watching.cancel()
+            changed.cancel()
+            await asyncio.wait((watching, changed))
 
 
 def _title(seats: Seats, pace: Pace, *, once: bool) -> str:
@@ -113,7 +132,7 @@ class _AsJson:
         as_json_line(telling.document(picture, round(time.time(), 3)))
         for event in events:
             as_json_line(telling.plain(event, self._advise.on([event], picture)))
-        sys.stdout.flush()
+        _flush()
 
 
 class _AsLines:
@@ -137,7 +156,17 @@ class _AsLines:
         for name in sorted(self._unseen - unseen):
             say(f"seen again: {name}")
         self._unseen = unseen
-        sys.stdout.flush()
+        _flush()
+
+
+class _NobodyReads(Exception):
+    """What is told goes nowhere any more."""
+
+
+def _flush() -> None:
+    out.file.flush()
+    if nobody_reads():
+        raise _NobodyReads
 
 
 def _all(*told: Told | None) -> Told:

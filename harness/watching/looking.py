@@ -46,8 +46,11 @@ class Looks:
         self._lines = {one.name: Line(one.host) for one in seats.seats}
         self._by_router = Line(seats.through.host) if seats.through is not None else None
         self._ask = current_op(max_time_ms=int(patience * 1000))
+        # The router is asked for the primaries: any other choice would be another member each time.
+        self._ask_router = {**self._ask, "$readPreference": {"mode": "primary"}}
         self._ask_own = current_op(max_time_ms=int(patience * 1000), local=True)
         self._failures: dict[str, int] = defaultdict(int)
+        self._turned_away: dict[str, Unseen] = {}
         self._fresh: set[str] = set()
         self.readings: dict[str, Reading] = {}
         self.unseen: dict[str, Unseen] = {}
@@ -112,6 +115,7 @@ class Looks:
             self._missed(seat, f"{failure.command} is refused: {failure.code} {failure.code_name}")
         else:
             self._failures[seat.name] = 0
+            self._turned_away.pop(seat.name, None)
             self._saw(seat.name, reading)
         return (self.now() - began) / NS
 
@@ -130,22 +134,21 @@ class Looks:
     async def _through_router(self) -> float:
         """For members that do not let us in: one question to the router, which asks one member of each shard."""
         line = self._by_router
-        wanted = {seat.name: seat for seat in self._seats.seats if self._needs_router(seat)}
-        if line is None or not wanted or line.busy:
+        if line is None or not self._turned_away or line.busy:
             return 0.0
         began = self.now()
-        try:
-            reply = await line.ask("admin", self._ask, patience=self._patience)
-        except (StillWaiting, ConnectionLost, CommandFailed):
-            return (self.now() - began) / NS
-        for name, entries in by_member(reply["cursor"]["firstBatch"], wanted.values(), self._seats).items():
-            if name in wanted:
-                self._saw(name, read(name, entries, self.now()))
+        entries: list[Mapping[str, Any]] = []
+        with suppress(StillWaiting, ConnectionLost, CommandFailed):
+            entries = (await line.ask("admin", self._ask_router, patience=self._patience))["cursor"]["firstBatch"]
+        found = by_member(entries, self._seats)
+        for name, unseen in self._turned_away.items():
+            if name in found:
+                self._saw(name, read(name, found[name], self.now()))
+            else:
+                # What was seen of it the last time says nothing of now.
+                self.readings.pop(name, None)
+                self.unseen[name] = unseen
         return (self.now() - began) / NS
-
-    def _needs_router(self, seat: Seat) -> bool:
-        unseen = self.unseen.get(seat.name)
-        return seat.kind == "member" and unseen is not None and not unseen.owed
 
     def _saw(self, name: str, reading: Reading) -> None:
         self.readings[name] = reading
@@ -156,12 +159,13 @@ class Looks:
         # What is owed costs its member nothing: it is listened for, not asked for again.
         self._failures[seat.name] += not owed
         before = self.unseen.get(seat.name)
-        self.unseen[seat.name] = Unseen(why, before.since if before is not None else self.now(), owed)
+        unseen = Unseen(why, before.since if before is not None else self.now(), owed)
+        if seat.kind == "member" and not owed:
+            self._turned_away[seat.name] = unseen
+        self.unseen[seat.name] = unseen
 
 
-def by_member(
-    entries: Iterable[Mapping[str, Any]], wanted: Iterable[Seat], seats: Seats
-) -> dict[str, list[Mapping[str, Any]]]:
+def by_member(entries: Iterable[Mapping[str, Any]], seats: Seats) -> dict[str, list[Mapping[str, Any]]]:
     """A router's answer by the names of members: by address where it is the configuration's, else by port where the
     shard has that once."""
     found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)

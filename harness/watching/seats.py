@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -23,6 +24,8 @@ from harness.watchers.watched import WatchedMember
 Kind = Literal["member", "router"]
 
 DEADLINE: Final = 5.0
+LOOKED_AGAIN: Final = 300.0
+"""Seconds until it is found out again of whom a cluster consists."""
 PINGED: Final = timedelta(minutes=2)
 """Behind the newest of them: a router that has been silent for longer is gone (each pings every 30 s)."""
 
@@ -62,6 +65,16 @@ async def find(uri: Uri, credentials: Uri | None = None) -> Seats:
     # The stand-in has no cursors of its own: all that it does is seen in the members.
     hosts = [] if cluster.server.router == "stand-in" else await _routers(uri, cluster)
     return Seats(cluster, members, [*(Seat(f"router {one}", one, "router") for one in hosts), *seats], through)
+
+
+async def found_anew(uri: Uri, credentials: Uri | None, before: Seats) -> Seats:
+    """Waits until the cluster is not made of the same members and routers any more."""
+    while True:
+        await asyncio.sleep(LOOKED_AGAIN)
+        with suppress(Refused):
+            found = await find(uri, credentials)
+            if found.hosts != before.hosts:
+                return found
 
 
 def credentials(file: Path) -> Uri:

@@ -63,20 +63,20 @@ class Advice:
     """What to do about alarms of a picture that have one cause; nothing where they are none."""
 
     def __init__(self, hosts: Mapping[str, str]) -> None:
-        self._hosts = hosts
+        self.hosts = hosts
 
     def on(self, events: Sequence[Event], picture: Picture) -> list[str]:
         silent = [
             picture.silent[one["stream"]] for one in events if one.kind == "alarm" and one["stream"] in picture.silent
         ]
         if silent:
-            return advice.on_silence(silent, self._hosts)
+            return advice.on_silence(silent, self.hosts)
         for one in events:
             if one.kind == "overlap.alarm":
                 subject = one["namespace"], one["write"]
                 if (pile := picture.piles.get(subject)) is not None:
                     requests = [op for op in picture.requests if (op.namespace, op.write) == subject]
-                    return advice.on_copies(pile, requests, self._hosts)
+                    return advice.on_copies(pile, requests, self.hosts)
         return []
 
 

@@ -1,4 +1,4 @@
-"""`mongofault watch` on real servers: what it names, what it costs one that does not answer, what it leaves behind."""
+"""`mongofault watch` on servers that are well: what it asks, what it costs one that does not answer, what it leaves."""
 
 from __future__ import annotations
 
@@ -7,66 +7,30 @@ import fcntl
 import json
 import os
 import pty
-import re
 import signal
 import struct
 import sys
 import termios
 import urllib.request
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from pymongo.read_preferences import Secondary
 
 from aftermath import Place
-from clusters import admin, local, ports
+from clusters import admin, ports
 from clusters.cluster import Cluster, entrances, of_set, primary_of
-from clusters.local import LocalCluster, OwnCluster
-from clusters.topology import Settings, single_replica_set
+from clusters.local import OwnCluster
 from clusters.uri import parse
-from harness import exits, stage
-from harness.drivers.writers import Document
-from harness.history import Event
+from harness import exits
 from harness.watchers.line import APP_NAME
-from harness.watching import telling
-from harness.watching.judging import Picture
 from harness.watching.looking import Looks
 from harness.watching.seats import find
-from harness.watching.watch import Pace, Watch
+from watch_parts import DEADLINE, consuming, one_look
 
 pytestmark = pytest.mark.live
-
-DEADLINE = 60.0
-TAG = {"looks": "here"}
-
-
-async def one_look(uri: str, *, patience: float = 20.0) -> Picture:
-    pace = Pace(every=1.0, past=3.0, patience=patience)
-    return await Watch(await find(parse(uri)), pace, lambda _picture, _events: None).once()
-
-
-@asynccontextmanager
-async def consuming(cluster: Cluster, collection: str, **options: Any) -> AsyncIterator[None]:
-    """A stream that somebody reads."""
-    async with cluster.client() as client:
-        preference = options.pop("read_preference", None)
-        stream = await client.app.get_collection(collection, read_preference=preference).watch(**options)
-
-        async def read() -> None:
-            while True:
-                await stream.try_next()
-
-        task = asyncio.create_task(read())
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 async def commands_seen(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:
@@ -229,194 +193,3 @@ async def test_it_ends_when_nobody_reads_its_lines_any_more(replica_set: OwnClus
     assert (look["kind"], look["not_seen"]) == ("look", {})
     process.stdout.close()
     assert await asyncio.to_thread(process.wait, DEADLINE) == exits.AS_EXPECTED
-
-
-@pytest.fixture
-async def stalled(sharded: LocalCluster) -> AsyncIterator[tuple[str, str]]:
-    """Streams on a shard's member A whose lookups go to B, which replicates no more: the names of A and B."""
-    documents = [
-        Document(shard.name, shard.name, {"_id": shard.name, "region": region})
-        for region, shard in enumerate(sharded.topology.shards)
-    ]
-    secondaries = {}
-    for shard in sharded.topology.shards:
-        primary = await primary_of(sharded, shard.name)
-        secondaries[shard.name] = [one.name for one in of_set(sharded, shard.name) if one.name != primary.name]
-    a, b = secondaries["shard0"]
-    before = await stage.current_tags(sharded, [name for names in secondaries.values() for name in names])
-    await stage.make_namespace(sharded, "app.hung", documents)
-    await stage.set_tags(sharded, {names[0]: TAG for names in secondaries.values()})
-    options = {"read_preference": Secondary([TAG]), "full_document": "updateLookup"}
-    try:
-        async with (
-            consuming(sharded, "hung", **options),
-            consuming(sharded, "hung", comment="mine", **options),
-            sharded.client() as client,
-        ):
-            moved = {a: {}, b: TAG}
-            await stage.set_tags(sharded, moved)
-            await stage.tags_seen(sharded, sharded.members[a], moved)
-            async with sharded.members[b].client() as direct:
-                await direct.admin.command("configureFailPoint", "rsSyncApplyStop", mode="alwaysOn")
-                try:
-                    await client.app.hung.update_one(documents[0].filter, {"$set": {"seq": 1}})
-                    yield a, b
-                finally:
-                    sharded.members[b].thaw()
-                    await direct.admin.command("configureFailPoint", "rsSyncApplyStop", mode="off")
-    finally:
-        await stage.set_tags(sharded, before)
-        await stage.recovered(sharded)
-        async with sharded.client() as client:
-            await client.drop_database("app")
-
-
-@pytest.mark.slow
-async def test_a_hung_stream_is_named_within_one_look_with_whom_it_waits_for(
-    sharded: LocalCluster, stalled: tuple[str, str], place: Place
-) -> None:
-    a, b = stalled
-
-    async def hang() -> bool:
-        return (await one_look(sharded.uri)).counts["silent"] == 2
-
-    await admin.until("both streams hang", hang, deadline=DEADLINE)
-    # From another process, as somebody would on the day.
-    once = await asyncio.to_thread(place.run, "watch", "--uri", sharded.uri, "--once", "--deadline", "20s")
-    assert once.returncode == exits.NOT_AS_EXPECTED, once
-    assert f"getMore on {a} runs" in once.stdout
-    assert f"waits for {b}" in once.stdout
-    assert "(mine)" in once.stdout
-    assert f"look at {b} ({sharded.members[b].host})" in once.stdout
-    assert f'mongosh "mongodb://{sharded.members[a].host}/?directConnection=true"' in once.stdout
-    assert "killOp: 1, op: " in once.stdout
-    # And where B cannot be asked at all.
-    sharded.members[b].freeze()
-    picture = await one_look(sharded.uri, patience=3.0)
-    assert list(picture.unseen) == [b]
-    assert {one.waits_for for one in picture.silent.values()} == {b}
-    assert all(f"2 in use towards {b}" in str(one.known_by) for one in picture.silent.values())
-    await killed_as_advised(once.stdout, sharded.members[a].host)
-
-    async def freed() -> bool:
-        return not (await one_look(sharded.uri, patience=1.0)).hung
-
-    await admin.until("what was killed hangs no more", freed, deadline=DEADLINE)
-
-
-async def killed_as_advised(said: str, host: str) -> None:
-    """Kill what a watch says is to be killed, where it says."""
-    found = re.findall(r'mongosh "mongodb://(\S+)/\?directConnection=true" --eval "(.*?)"', said)
-    assert [where for where, _ in found] == [host]
-    opids = re.findall(r"killOp: 1, op: (\d+)", found[0][1])
-    assert opids
-    async with admin.connected(host) as connection:
-        for opid in opids:
-            await connection.command("admin", {"killOp": 1, "op": int(opid)})
-
-
-@pytest.mark.slow
-async def test_copies_of_one_write_are_counted_and_end_by_the_command_that_is_advised(
-    replica_set: OwnCluster,
-) -> None:
-    primary = await primary_of(replica_set, "rs0")
-    seats = await find(parse(replica_set.uri))
-    raised: list[Event] = []
-    pictures: list[Picture] = []
-
-    def told(picture: Picture, events: Sequence[Event]) -> None:
-        pictures.append(picture)
-        raised.extend(events)
-
-    async with replica_set.client() as client, client.start_session() as holder:
-        orders = client.app.copies
-        await orders.insert_many([{"_id": 1, "n": 0}, {"_id": 2, "n": 0}])
-        await holder.start_transaction()
-        # Everybody else who writes to this document waits for the transaction, again and again.
-        await orders.update_one({"_id": 1}, {"$set": {"held": True}}, session=holder)
-        copies = [asyncio.create_task(orders.update_one({"_id": 1}, {"$inc": {"n": 1}})) for _ in range(3)]
-
-        async def piled() -> bool:
-            raised.clear()
-            await Watch(seats, Pace(every=1.0, past=3.0, patience=20.0), told).once()
-            return pictures[-1].wrong
-
-        await admin.until("three copies are a pile", piled, deadline=DEADLINE)
-        (alarm,) = raised
-        assert (alarm.kind, alarm["copies"], pictures[-1].copies) == ("overlap.alarm", 3, 3)
-        assert alarm["write"].startswith("update by {_id} #")
-        advice = telling.Advice(seats.hosts).on(raised, pictures[-1])
-        await killed_as_advised("\n".join(advice), primary.host)
-        outcomes = await asyncio.gather(*copies, return_exceptions=True)
-        assert {getattr(one, "code", None) for one in outcomes} == {11601}, outcomes
-        await holder.abort_transaction()
-        await client.app.drop_collection("copies")
-
-
-@pytest.mark.slow
-async def test_what_cannot_be_reached_is_seen_through_the_router(sharded: LocalCluster) -> None:
-    seats = await find(parse(sharded.uri))
-    lost = next(one for one in seats.seats if one.name == "shard0-0")
-    elsewhere = [replace(one, host="127.0.0.1:1") if one is lost else one for one in seats.seats]
-    looks = Looks(replace(seats, seats=elsewhere), every=1.0, patience=10.0)
-    try:
-        async with consuming(sharded, "through"):
-            await looks.once()
-            assert looks.unseen == {}
-            assert any(leg.member == "shard0-0" for leg in looks.readings["shard0-0"].legs)
-        # Nothing is told of it when nothing goes on in it, and that is not the same as having been seen.
-        await looks.once()
-        assert list(looks.unseen) == ["shard0-0"]
-        assert "shard0-0" not in looks.readings
-    finally:
-        await looks.close()
-
-
-USERS = {"monitor": ["clusterMonitor"], "nobody": []}
-
-
-@pytest.fixture(scope="module")
-async def locked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OwnCluster]:
-    """A replica set with authorization, and users of different rights."""
-    key = tmp_path_factory.mktemp("key") / "key"
-    key.write_text("c2VjcmV0" * 8)
-    key.chmod(0o600)
-    cluster = await local.bring_up(
-        single_replica_set(2, settings=Settings(heartbeat_ms=500, election_timeout_ms=1000)), "tests-watched"
-    )
-    try:
-        async with cluster.client() as client:
-            for user, roles in USERS.items():
-                await client.admin.command("createUser", user, pwd="s3cr3t", roles=roles)
-        members = cluster.members.values()
-        await asyncio.gather(*(member.kill() for member in members))
-        for member in members:
-            member.command += ["--auth", "--keyFile", str(key)]
-        await asyncio.gather(*(member.start() for member in members))
-        yield cluster
-    finally:
-        await cluster.down()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("user", "code"), [("monitor", exits.AS_EXPECTED), ("nobody", exits.UNKNOWN)])
-async def test_the_role_cluster_monitor_suffices_and_less_is_said_to_be_too_little(
-    locked: OwnCluster, place: Place, user: str, code: int
-) -> None:
-    address = place.root / "uri"
-    address.write_text(f"mongodb://{user}:s3cr3t@{','.join(entrances(locked))}/?replicaSet=rs0")
-    once = await asyncio.to_thread(place.run, "watch", "--once", "--uri-file", str(address), "--deadline", "20s")
-    assert once.returncode == code, once
-    assert "s3cr3t" not in once.stdout + once.stderr
-    refused = "aggregate is refused: 13 Unauthorized"
-    assert (refused in once.stderr) == (code == exits.UNKNOWN)
-
-
-@pytest.mark.slow
-async def test_members_with_users_of_their_own_are_asked_as_those(locked: OwnCluster) -> None:
-    hosts = ",".join(entrances(locked))
-    uri = parse(f"mongodb://nobody:s3cr3t@{hosts}/?replicaSet=rs0")
-    looks = Looks(await find(uri, parse("mongodb://monitor:s3cr3t@elsewhere/")), every=1.0, patience=20.0)
-    await looks.once()
-    await looks.close()
-    assert looks.unseen == {}

@@ -12,6 +12,9 @@ from playwright.async_api import Browser
 
 from aftermath import Place
 from browser_parts import Opened, chromium, cut, executable, opened, overlapping
+from harness.record import Record
+from harness.report import page
+from harness.report.page import png
 from stall_parts import Outcome, outcome
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
@@ -155,6 +158,53 @@ async def test_on_paper_it_is_black_on_white_whatever_the_screen_had(
         assert await _least_contrast(report) >= 7
         hatched = await report.page.evaluate("document.querySelectorAll('.picture pattern').length")
         assert hatched > 0
+
+
+@pytest.fixture(scope="module")
+def comparison(reports: dict[str, Outcome], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stall beside the chaos."""
+    path = tmp_path_factory.mktemp("beside") / "comparison.html"
+    pair = [page.draw(Record.at(reports[kind].record)) for kind in ("stall", "chaos")]
+    page.write(pair, path)
+    return path
+
+
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+async def test_two_runs_beside_each_other_can_be_read(
+    width: int, scheme: str, comparison: Path, browser: Browser
+) -> None:
+    async with opened(browser, comparison, width, scheme) as report:
+        labels = await report.labels()
+        assert {label.picture for label in labels} == {0, 1}
+        assert overlapping(labels) == []
+        assert cut(labels) == []
+        assert await report.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert report.complaints == []
+        assert report.requests == [comparison.as_uri()]
+
+
+async def test_runs_beside_each_other_zoom_in_step_by_the_time_of_their_first_fault(
+    comparison: Path, browser: Browser
+) -> None:
+    async with opened(browser, comparison) as report:
+        origins = await report.page.evaluate(
+            "[0, 1].map(n => document.getElementById('picture-' + n).layout.meta.origin)"
+        )
+        assert origins[0] != origins[1]
+        await report.page.evaluate("at => Plotly.relayout('picture-1', {'xaxis.range': [at - 1, at + 3]})", origins[1])
+        await report.page.wait_for_function(
+            "wanted => Math.abs(document.getElementById('picture-0').layout.xaxis.range[1] - wanted) < 1e-6",
+            arg=origins[0] + 3,
+        )
+        assert await report.shown() == pytest.approx([origins[0] - 1, origins[0] + 3])
+
+
+def test_the_picture_is_a_png_too(reports: dict[str, Outcome], tmp_path: Path) -> None:
+    path = tmp_path / "stall.png"
+    png.write(page.draw(Record.at(reports["stall"].record)), path)
+    head = path.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(head[16:20], "big") == png.WIDTH * png.SCALE
 
 
 async def _least_contrast(report: Opened) -> float:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness import cli, exits
+from harness.commands import runs
 from harness.record import HISTORY
 from harness.report import page
 from harness.report.page.figure import counted, figure, shortened
@@ -22,7 +26,7 @@ def test_a_page_holds_verdict_findings_figure_and_the_library_that_draws_it(tmp_
     assert "<h1>update-lookup-stall, freeze on shard0-2</h1>" in html
     assert re.search(r'class="verdict (good|bad|open)"><b>[^<]+\.</b>', html)
     assert "Every acknowledged write&#x27;s event is delivered once per stream" in html
-    drawn = json.loads(html.partition('id="figures">')[2].partition("</script>")[0])
+    drawn = _unpacked(html.partition('id="figures">')[2].partition("</script>")[0])
     assert {"phase", "proven"} <= {trace["meta"] for trace in drawn[0]["data"]}
     assert "plotly.js v" in html
     assert len(html.encode()) < 6_000_000
@@ -45,10 +49,10 @@ def test_text_of_a_history_is_text_on_the_page(tmp_path: Path) -> None:
     assert "<img" not in re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("value", ["</script>", "<!--", "a < b", {"x": ["<"]}])
-def test_embedded_json_says_the_same_without_an_angle_bracket(value: object) -> None:
-    assert "<" not in embedded(value)
-    assert json.loads(embedded(value)) == value
+@pytest.mark.parametrize("value", ["</script>", "<!--", "a < b", {"x": ["<"]}, "é\u2028"])
+def test_embedded_figures_say_the_same_in_letters_that_end_no_script(value: object) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9+/=]*", embedded(value))
+    assert _unpacked(embedded(value)) == value
 
 
 def test_plotly_knows_every_property_of_the_figure(tmp_path: Path) -> None:
@@ -108,6 +112,27 @@ def test_a_run_that_cannot_be_drawn_is_one_line(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyError("stream"), KeyboardInterrupt()])
+def test_a_report_that_cannot_be_drawn_is_one_line_and_changes_nothing_of_the_run(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("harness.report.page.write", fails)
+    record = record_of(a_run(), tmp_path)
+    runs.leave_report(record, told=True)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"mongofault: the report was not drawn: {type(error).__name__}")
+    assert told.err.endswith(f"(mongofault report {tmp_path} tries again)\n")
+    assert told.err.count("\n") == 1
+
+
+def _unpacked(text: str) -> Any:
+    return json.loads(gzip.decompress(base64.b64decode(text)))
 
 
 def _page(history: History, directory: Path) -> str:

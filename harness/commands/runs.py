@@ -79,7 +79,7 @@ def execute(scenario: type[Scenario], given: dict[str, Any], uri: Uri | None = N
     _print(result, json=json, quiet=quiet)
     if result.exit_code == exits.INTERRUPTED:
         complain("interrupted: everything was healed and removed; the record is kept")
-    _report(Record(Path(result.document["record"])), told=not (json or quiet))
+    leave_report(Record(Path(result.document["record"])), told=not (json or quiet))
     raise typer.Exit(result.exit_code)
 
 
@@ -129,7 +129,7 @@ def check(
     raise typer.Exit(result.exit_code)
 
 
-def _report(record: Record, *, told: bool) -> None:
+def leave_report(record: Record, *, told: bool) -> None:
     """Draw the report, and name it; that it cannot be drawn changes nothing of what the run came to."""
     try:
         from harness.report import page
@@ -137,9 +137,8 @@ def _report(record: Record, *, told: bool) -> None:
         path = record.path / page.NAME
         page.write([page.draw(record)], path)
     except (Exception, KeyboardInterrupt) as error:
-        complain(
-            f"the report was not drawn: {type(error).__name__} {error} (mongofault report {record.path} tries again)"
-        )
+        why = f"{type(error).__name__} {error}".strip()
+        complain(f"the report was not drawn: {why} (mongofault report {record.path} tries again)")
         return
     if told:
         say(f"report: {path}")

@@ -49,8 +49,11 @@ tr,header{break-inside:avoid}.picture{-webkit-print-color-adjust:exact;print-col
 """
 
 SCRIPT: Final = """
-(function () {
-  const figures = JSON.parse(document.getElementById('figures').textContent);
+(async function () {
+  const packed = atob(document.getElementById('figures').textContent);
+  const bytes = Uint8Array.from(packed, letter => letter.charCodeAt(0));
+  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+  const figures = await new Response(plain).json();
   const pictures = figures.map((_, number) => document.getElementById('picture-' + number));
   const options = {responsive: true, displaylogo: false, displayModeBar: true,
                    modeBarButtonsToRemove: ['select2d', 'lasso2d', 'autoScale2d']};

@@ -1,6 +1,6 @@
 """How each kind of mark looks: a colour for light and dark alike, and a hatch or a shape that tells it in grey print.
 
-`weight` says what is kept where marks are too close to be drawn apart: the heaviest, the rest are its company.
+`weight` says what is named where marks are too close to be drawn apart: the heaviest, the rest are its company.
 """
 
 from __future__ import annotations
@@ -39,8 +39,12 @@ WRITES: Final = "writes"
 ROUTING: Final = "operations"
 RUN: Final = "run"
 
+SEVERAL: Final = "several"
+"""The style of a mark that stands for several of different styles."""
+
 STYLES: Final[Mapping[str, Style]] = {
     "phase": Style("phase", RUN, GREY, 1),
+    SEVERAL: Style("several, thinned", RUN, "#6d7f94", 5, "\\"),
     "happened": Style("event of the cluster", RUN, VIOLET, 6, symbol="diamond"),
     "primary": Style("primary elected", RUN, VIOLET, 7, symbol="star"),
     "released": Style("release", RUN, BLUE, 7, symbol="triangle-down"),

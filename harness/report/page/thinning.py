@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.report.page.marks import Bar, Curve, Lane, Panel, Point, Sheet
-from harness.report.page.styles import weight
+from harness.report.page.styles import SEVERAL, weight
 
-MARKS: Final = 15_000
-"""At most, on one page."""
+MARKS: Final = 10_000
+"""At most, in one picture: with so many a browser zooms in about half a second."""
 FINEST: Final = 4000
 """The first step tried is the length of the run by this: less than half a pixel of a wide screen."""
+
+
+COARSE: Final = 4.0
+FINE: Final = 1.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +36,15 @@ class Thinned:
         if not self.step:
             return f"{self.before} marks, all of them drawn."
         return (
-            f"{self.sheet.count} of {self.before} marks are drawn: bars shorter than {self.step:.2f} s and points of "
-            f"one kind closer than that, next to each other in one row, are one mark in the look of the gravest of "
-            f"them, which says how many it stands for; of a curve the highest value in each such step is kept."
+            f"{self.sheet.count} of {self.before} marks are drawn. Bars shorter than {self.step:.2f} s and points "
+            f"of one kind closer than that, next to each other in one row, are one mark. It says how many it "
+            f"stands for and names the gravest of them; it looks like that one if that lasts half of the time, and "
+            f"like none of them if not. Of a curve the highest value in each such step is kept."
         )
 
 
 def thinned(sheet: Sheet, limit: int = MARKS) -> Thinned:
-    """The smallest step, of those tried, that leaves `limit` marks; each is twice the one before, or four times.
+    """The smallest step, of those tried, that leaves `limit` marks; each is FINE times the one before, or COARSE.
 
     Past the length of the run nothing is left to be joined: so many rows have more marks than that, and are drawn.
     """
@@ -53,7 +58,7 @@ def thinned(sheet: Sheet, limit: int = MARKS) -> Thinned:
         fewer = _with(sheet, step)
         if fewer.count <= limit or step > length:
             return Thinned(fewer, before, step)
-        step *= 4 if fewer.count > 4 * limit else 2
+        step *= COARSE if fewer.count > COARSE * limit else FINE
 
 
 def _with(sheet: Sheet, step: float) -> Sheet:
@@ -98,8 +103,11 @@ def _one(group: Sequence[Bar]) -> Bar:
     gravest = max(group, key=lambda one: weight(one.style))
     count = sum(one.stands_for for one in group)
     end = max(one.end for one in group)
+    lasts = sum(one.end - one.start for one in group if one.style == gravest.style)
+    # Flickering drawn as nothing but its gravest state would be a picture of something that was not.
+    style = gravest.style if lasts >= (end - group[0].start) / 2 else SEVERAL
     text = f"{count} marks within {end - group[0].start:.2f} s, the gravest:\n{gravest.text}"
-    return dataclasses.replace(gravest, start=group[0].start, end=end, text=text, stands_for=count, caption="")
+    return Bar(group[0].start, end, style, text, gravest.track, stands_for=count)
 
 
 def _points(points: Iterable[Point], step: float) -> list[Point]:

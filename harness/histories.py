@@ -57,7 +57,7 @@ class History:
         """A line of one's own, shown with all else at its time; the fields must be JSON-able."""
         self.recorder.record("cluster", SOURCE, what=what, **fields)
 
-    def invoked(self, key: str | int, seq: int, *, shard: str = "") -> None:
+    def invoked(self, key: str | int, seq: int, *, shard: str = "?") -> None:
         """A write is about to be sent; `seq` runs upwards for each key. Without this its event owes nothing."""
         self.recorder.record("write.invoked", SOURCE, key=key, seq=seq, shard=shard)
 

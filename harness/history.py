@@ -69,6 +69,7 @@ selection        member, set, window [members], streams     settled: a lookup th
                  streams goes to any of the window, by chance
 usage            rss_mib, cpu_seconds (since each process began), processes: each by members | router | harness; sampled
 alarm            stream, since, after_seconds, getmore {..}, waits_for, known_by, canary {..}
+                 of the source `stream watch` on a getMore that is not answered, whether anything is owed or not
                  update: true where it completes the alarm of the same stream and since
 alarm.cleared    stream
 fault.opened     fault, options ["name=value"], target, id, spares_health (bool: it leaves its target healthy to all

@@ -27,6 +27,10 @@ def overdue(seconds: float, max_time_ms: int | None) -> float:
     return seconds - (max_time_ms or DEFAULT_AWAIT_MS) / 1000
 
 
+UNANSWERED: Final = "stream watch"
+"""Source of an alarm on a getMore that is not answered, of anybody's stream; whether an event is owed nobody knows."""
+
+
 TICKETS_LOOKED_AT: Final = 0.5
 """Seconds after which what waits for a ticket looks whether it is to end (measured on 6.0.5: after 1.0 s, not 0.7)."""
 

@@ -20,7 +20,7 @@ from typing import Final
 from clusters.errors import ClusterError
 from harness.ground import Ground
 from harness.history import Recorder
-from harness.measures import NS, OVERDUE
+from harness.measures import NS, OVERDUE, UNANSWERED
 from harness.watchers.alarms import Alarm, Alarms, Evidence
 from harness.watchers.canary import Canary
 from harness.watchers.currentop import EVERY, CurrentOp, GetMore
@@ -30,7 +30,6 @@ from harness.watchers.pools import Pools
 from harness.watchers.progress import StreamState
 from harness.watchers.watched import WatchedMember
 
-SOURCE: Final = "stream watch"
 TICK: Final = 0.1
 """Seconds between two looks."""
 WITHIN: Final = 30.0
@@ -151,7 +150,8 @@ class StreamWatch:
             seen = [one for one in fresh if one.member == name and one.source == "currentOp"]
             if seen or self._answers_without(name):
                 self._last[name] = seen
-        getmores = named([*fresh, *self._unheard(fresh, now)])
+        unheard = list(self._unheard(fresh, now))
+        getmores = named([*fresh, *unheard])
         self._watched.update(one.stream for one in getmores if one.stream is not None)
         late = {one.stream: one for one in sorted(getmores, key=lambda one: one.overdue) if one.overdue > OVERDUE}
         states = {
@@ -162,12 +162,14 @@ class StreamWatch:
         towards = {member: self._pools.towards(member) for member in {one.member for one in getmores}}
         evidence = Evidence(getmores=getmores, towards=towards, views=views)
         raised, completed, cleared = self._alarms.judge(states, evidence, now)
+        there = {one.member: self._known_of(one.member) for one in unheard}
+        raised, completed = ([_standing_on(one, there) for one in some] for some in (raised, completed))
         for alarm in [*raised, *completed]:
             update = {"update": True} if alarm in completed else {}
-            self._recorder.record("alarm", SOURCE, **alarm.fields(), **update)
+            self._recorder.record("alarm", UNANSWERED, **alarm.fields(), **update)
         for label in cleared:
-            self._recorder.record("alarm.cleared", SOURCE, stream=label)
-        self._open = dict(self._alarms.open)
+            self._recorder.record("alarm.cleared", UNANSWERED, stream=label)
+        self._open = {label: _standing_on(one, there) for label, one in self._alarms.open.items()}
         for label, alarm in self._open.items():
             # Of a getMore that hangs on the longest was seen last.
             self._seen[label] = self._told(replace(alarm, getmore=late.get(label, alarm.getmore)))
@@ -186,7 +188,11 @@ class StreamWatch:
             hello = self._canary.views.get(name, {}).get("hello")
             if name not in heard and hello is not None and not hello.ok:
                 for one in last:
-                    yield replace(one, seconds=round(one.seconds + (now - one.at) / NS, 3), source="router", at=now)
+                    yield replace(one, seconds=round(one.seconds + (now - one.at) / NS, 3), at=now)
+
+    def _known_of(self, member: str) -> str:
+        failing = [probe for probe, view in self._canary.views[member].items() if not view.ok]
+        return f"its getMore was last seen there; canary: no {', '.join(failing)}"
 
     def _told(self, alarm: Alarm) -> SilentStream:
         getmore = alarm.getmore
@@ -220,6 +226,13 @@ def named(getmores: Iterable[GetMore]) -> list[GetMore]:
         for one in found
         if one.comment is not None or one.source == "currentOp" or one.member not in told
     ]
+
+
+def _standing_on(alarm: Alarm, there: Mapping[str, str]) -> Alarm:
+    """An alarm on a stream that stands on a member which does not answer: that is the one it waits for."""
+    if alarm.waits_for is not None or alarm.getmore is None or alarm.getmore.member not in there:
+        return alarm
+    return replace(alarm, waits_for=alarm.getmore.member, known_by=there[alarm.getmore.member])
 
 
 def _label(one: GetMore) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.checkers import alarms
+from harness.measures import UNANSWERED
 from history_builder import History, a_run, judged
 
 STALL = {"s1": [(6.3, 18.5)]}
@@ -55,6 +56,14 @@ def test_a_silence_that_left_no_time_to_report_it_is_not_missed() -> None:
 def test_an_alarm_after_the_release_came_too_late() -> None:
     finding = judged(alarms, _alarmed(a_run(silent={"s1": [(6.3, 20.0)]}), 18.9).events())
     assert (finding.evidence["missed"], finding.evidence["false"]) == (1, 0)
+
+
+def test_an_alarm_on_a_getmore_without_an_answer_is_not_held_against_what_the_stream_owed() -> None:
+    history = a_run()
+    history.add(9.0, "alarm", source=UNANSWERED, stream="s1", since=round(8e9))
+    assert judged(alarms, history.events()).valid is True
+    history.add(9.0, "alarm", stream="s1", since=round(8e9))
+    assert judged(alarms, history.events()).evidence["false"] == 1
 
 
 def test_a_run_without_stalls_and_alarms_is_valid() -> None:

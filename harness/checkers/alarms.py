@@ -16,7 +16,7 @@ from harness.checkers.finding import Finding
 from harness.checkers.silences import silences
 from harness.checkers.windows import Window, at, seconds, windows
 from harness.history import Event
-from harness.measures import NS
+from harness.measures import NS, UNANSWERED
 
 NAME = "alarms"
 STATEMENT = "Every stalled stream is reported before the release, and no stream that is not silent under a fault."
@@ -94,12 +94,10 @@ def _completed(stream: Stream, first: Event | None) -> Event | None:
 
 
 def _false(digest: Digest, stream: Stream, held: list[Window], context: Context) -> Iterable[str]:
-    if stream.opened < 0:
-        return  # somebody else's: what it was owed is not in the record
     slack = int(SLACK_SECONDS * NS)
     least = context.threshold - SLACK_SECONDS
     for alarm in stream.alarms:
-        if alarm.get("update"):
+        if alarm.get("update") or alarm.source == UNANSWERED:
             continue
         if digest.faults and not any(window.opened <= alarm.t <= _margin(window, context) for window in held):
             yield f"stream {stream.name}: alarm at {at(alarm.t)} outside of any fault"

@@ -62,7 +62,7 @@ def test_what_stands_on_an_ordinary_terminal() -> None:
     assert members == "members  shard0-17: no aggregate, causal, find, hello  17 answer"
     assert rest[0] == "faults   freeze on shard0-6: healed, 69 s  (and 6 before)"
     assert [line[:7].strip() for line in rest].index("alarms") == 3
-    assert rest[-1].startswith("         ALARM stream s11 silent for 3.1 s")
+    assert rest[-1].startswith("         stream s11 silent for 3.1 s")
     assert rest[-1].endswith("…") or len(rest[-1]) < 80
 
 

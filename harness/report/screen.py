@@ -39,7 +39,7 @@ def draw(scene: Scene, width: int, height: int) -> Text:
         # What stands in a comment or an error may hold anything.
         line.plain = "".join(one if one.isprintable() else " " for one in line.plain)
         line.truncate(width, overflow="ellipsis")
-    return Text("\n", no_wrap=True, overflow="crop").join(lines[:room])
+    return Text("\n", no_wrap=True, overflow="crop").join(lines)
 
 
 def _head(scene: Scene) -> Text:
@@ -83,7 +83,8 @@ def _fault(fault: Fault, now: float) -> Text:
 
 
 def _alarm(line: str) -> Text:
-    return Text(line, "dim" if line.startswith(OVER) else "red")
+    # They stand under a title that says what they are.
+    return Text(line.replace("ALARM ", "", 1), "dim" if line.startswith(OVER) else "red")
 
 
 def _listed(label: str, items: Sequence[Text], room: int) -> list[Text]:

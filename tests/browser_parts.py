@@ -22,8 +22,8 @@ TOUCH: Final = 1.0
 """Pixels by which boxes may overlap, or lie outside, and nobody sees it: they are of whole lines, not of ink."""
 
 LABELS: Final = """() => {
-  const inside = '.xtick text, .ytick text, .y2tick text, .y3tick text, .xtitle, .legendtext, .legendtitletext, '
-    + '.annotation-text, .bartext';
+  const inside = '.xtick text, .x2tick text, .ytick text, .y2tick text, .y3tick text, .xtitle, '
+    + '.legendtext, .legendtitletext, .annotation-text, .bartext';
   const found = [];
   for (const [number, picture] of [...document.querySelectorAll('.picture')].entries()) {
     const frame = picture.getBoundingClientRect();

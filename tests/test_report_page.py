@@ -62,6 +62,13 @@ def test_plotly_knows_every_property_of_the_figure(tmp_path: Path) -> None:
     assert counted(drawn) > 0
 
 
+@pytest.mark.parametrize(("streams", "axes"), [(2, ["xaxis"]), (40, ["xaxis", "xaxis2"])])
+def test_a_picture_higher_than_a_screen_has_its_times_above_too(streams: int, axes: list[str], tmp_path: Path) -> None:
+    history = a_run(streams=[f"s{number}" for number in range(streams)])
+    layout = figure(page.draw(record_of(history, tmp_path)).picture.sheet)["layout"]
+    assert [name for name in layout if name.startswith("xaxis")] == axes
+
+
 def test_a_run_cut_short_has_a_page_as_well(tmp_path: Path) -> None:
     history = History()
     history.add(0.1, "phase", name="bring-up")

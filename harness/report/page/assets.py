@@ -25,8 +25,8 @@ h2{font-size:16px;margin:26px 0 8px}
 .verdict.good{border-color:var(--good)}.verdict.bad{border-color:var(--bad)}
 .small{font-size:13px;color:var(--soft);margin:4px 0 10px;overflow-wrap:anywhere}
 .picture{min-height:200px}
-.picture .xtick text,.picture .ytick text,.picture .y2tick text,.picture .y3tick text,.picture .legend text,
-.picture .annotation text,.picture .xtitle{fill:var(--ink)!important}
+.picture .xtick text,.picture .x2tick text,.picture .ytick text,.picture .y2tick text,.picture .y3tick text,
+.picture .legend text,.picture .annotation text,.picture .xtitle{fill:var(--ink)!important}
 table{border-collapse:collapse;width:100%}
 td,th{text-align:left;vertical-align:top;padding:6px 12px 6px 0;border-top:1px solid var(--line);font-size:14px}
 th{font-weight:600;white-space:nowrap}

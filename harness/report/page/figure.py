@@ -32,6 +32,18 @@ LABEL: Final = 34
 CHARACTER: Final = 6.6
 LEGEND_CHARACTER: Final = 7.2
 """Pixels of a character of a label, and of the legend, at most."""
+TALL: Final = 900.0
+"""Pixels past which the times stand above the picture too: one end of it is out of sight."""
+AT_THE_TOP: Final = {
+    "side": "top",
+    "position": 1,
+    "overlaying": "x",
+    "matches": "x",
+    "showgrid": False,
+    "showspikes": False,
+    "ticklen": 0,
+    "title": {"text": ""},
+}
 FONT: Final = "system-ui, 'DejaVu Sans', 'Segoe UI', Helvetica, Arial, sans-serif"
 
 Plain = dict[str, Any]
@@ -120,6 +132,9 @@ def figure(sheet: Sheet, named: Iterable[str] | None = None, *, notes: bool = Tr
             "zeroline": False,
         },
     }
+    if height > TALL:
+        layout["xaxis2"] = layout["xaxis"] | AT_THE_TOP
+        data.append(_unseen(sheet))
     top = lanes_height
     for number, panel in enumerate(sheet.panels):
         top += HEADING
@@ -285,6 +300,12 @@ def _values(panel: Panel, domain: Sequence[float]) -> Plain:
         "zerolinecolor": "rgba(128,138,150,.5)",
         "tickfont": {"size": 11},
     }
+
+
+def _unseen(sheet: Sheet) -> Plain:
+    """Plotly draws an axis only where something is drawn along it."""
+    point = {"x": [sheet.start], "y": [0], "mode": "markers", "marker": {"opacity": 0}, "hoverinfo": "skip"}
+    return {"type": "scatter", "xaxis": "x2", "meta": "axis", "showlegend": False, **point}
 
 
 def _absent(key: str) -> Plain:

@@ -13,7 +13,7 @@ PROBES: Final[Mapping[str, str]] = {
     "hello": "hello",
     "find": "plain read",
     "causal": "causal read",
-    "aggregate": "aggregate on the watched namespace",
+    "aggregate": "aggregate",
 }
 """In the order of their tracks."""
 TRACK: Final = 6.0

@@ -32,8 +32,9 @@ td,th{text-align:left;vertical-align:top;padding:6px 12px 6px 0;border-top:1px s
 th{font-weight:600;white-space:nowrap}
 td ul{margin:4px 0 0;padding-left:18px;overflow-wrap:anywhere}
 .mark{white-space:nowrap;font-weight:600}
-.mark.good{color:var(--good)}.mark.bad{color:var(--bad)}.mark.open{color:var(--open)}
-.mark.good::before{content:"\\2713  "}.mark.bad::before{content:"\\2717  "}.mark.open::before{content:"?  "}
+.mark.good{color:var(--good)}.mark.bad{color:var(--bad)}.mark.open,.mark.expected{color:var(--open)}
+.mark.good::before{content:"\\2713  "}.mark.bad::before,.mark.expected::before{content:"\\2717  "}
+.mark.open::before{content:"?  "}
 pre{overflow-x:auto;background:var(--pane);border:1px solid var(--line);border-radius:6px;padding:12px;
 font:12px/1.45 ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace}
 dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(330px,1fr));gap:2px 24px;margin:0;font-size:13px}

@@ -90,7 +90,7 @@ def as_text(result: Result) -> str:
 
 def _finding(finding: Mapping[str, Any], word: str) -> str:
     """What does not hold is no alarm where that is what was expected."""
-    broken = "open" if word == "as expected" else "bad"
+    broken = "expected" if word == "as expected" else "bad"
     mark = {True: ("good", "holds"), False: (broken, "does not hold")}.get(finding["valid"], ("open", "unknown"))
     evidence = finding["evidence"]
     lines = [str(line) for line in (*evidence.get("problems", ()), *evidence.get("doubts", ()))]

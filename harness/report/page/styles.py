@@ -74,7 +74,7 @@ STYLES: Final[Mapping[str, Style]] = {
     "send": Style("send", WRITES, BLUE, 3, "-"),
     "resend": Style("resend", WRITES, TEAL, 4, "\\"),
     "copy": Style("copy in the engine", WRITES, "#7a1f1a", 7, "|"),
-    "no effect": Style("request without effect", WRITES, GREY, 2, "."),
+    "no effect": Style("request, no copy", WRITES, GREY, 2, "."),
     "overlap": Style("alarm on copies", WRITES, "#e8590c", 10, symbol="star-triangle-up"),
     "dead": Style("dead letter", WRITES, VIOLET, 8, symbol="x"),
     "processed": Style("processed", WRITES, GREEN, 3, symbol="circle"),

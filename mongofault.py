@@ -15,6 +15,7 @@ from clusters.providers import bring_up
 from clusters.topology import MemberSpec, SetSpec, Settings, Topology, sharded_cluster, single_replica_set
 from faults import Evidence, Fault, Site, Unproven
 from faults import by_name as fault
+from harness.asked import run
 from harness.breaking import (
     Breaking,
     bandwidth,
@@ -55,6 +56,7 @@ from harness.ground import Ground, Selection
 from harness.histories import History, history
 from harness.history import Event, read
 from harness.injected import hold, injected, recovered
+from harness.result import Result
 from harness.stream_watch import SilentStream, StreamsNotSo, StreamWatch, stream_watch
 from harness.verdict import Verdict, check_history
 
@@ -74,6 +76,7 @@ __all__ = [
     "MemberDied",
     "MemberSpec",
     "Refused",
+    "Result",
     "Selection",
     "SetSpec",
     "Settings",
@@ -121,6 +124,7 @@ __all__ = [
     "remove_member",
     "replica_set",
     "restart",
+    "run",
     "run_checkers",
     "sharded_cluster",
     "single_replica_set",

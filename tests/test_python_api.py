@@ -174,3 +174,12 @@ def test_the_program_of_the_documentation_names_the_stream_that_it_stalls(capsys
     printed = capsys.readouterr().out
     assert printed.startswith("orders: getMore ")
     assert "waits for shard0-0" in printed
+
+
+@pytest.mark.live
+@pytest.mark.matrix
+async def test_a_scenario_is_run_as_its_command_runs_it(tmp_path: Path) -> None:
+    result = await mongofault.run("update-lookup-stall", runs=tmp_path, shards=1, streams=2, hold="6s")
+    assert result.headline.startswith("as expected: stalled")
+    (record,) = tmp_path.iterdir()
+    assert {"history.jsonl", "result.json", "report.html"} <= {one.name for one in record.iterdir()}

@@ -100,6 +100,11 @@ def major_of(version: str) -> tuple[int, int]:
     return int(first), int(second)
 
 
+def numbers(version: str) -> tuple[int, ...]:
+    """`6.0.27`, or a candidate for it as `6.0.27-rc0`, to be compared."""
+    return tuple(int(part) for part in version.split("-")[0].split("."))
+
+
 def of_version(version: str) -> Quirks:
     """The same of `6.0.27`."""
     return of_line(major_of(version))

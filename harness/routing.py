@@ -111,7 +111,7 @@ class Routing:
             untold=case.untold,
             within=self._parameters.within,
             operations=[one.name for one in case.operations],
-            expected=case.expected[router.setting].recorded(),
+            expected=case.expected[router.setting].on(ground.cluster.server.version).recorded(),
         )
 
     # one round: from a router that knows all to one that has learnt it again

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
+from clusters import quirks
 from clusters.binaries import find_mongod, find_mongos
-from clusters.quirks import major_of
 
 
 def asked_version() -> str | None:
@@ -22,7 +22,7 @@ def version() -> str:
 
 def numbers() -> tuple[int, ...]:
     """Of the mongod, to be compared."""
-    return tuple(int(part) for part in version().split("-")[0].split("."))
+    return quirks.numbers(version())
 
 
 def has_mongos() -> bool:
@@ -39,6 +39,6 @@ def lacks_mongos() -> str | None:
 def lacks_version(first: str, why: str) -> str | None:
     """Why what came with the line `first` (`6.0`) cannot be shown, or None; `why` names it."""
     found = version()
-    if major_of(found) >= major_of(f"{first}.0"):
+    if quirks.major_of(found) >= quirks.major_of(f"{first}.0"):
         return None
     return f"needs mongod {first} or later ({why}); this is {found}"

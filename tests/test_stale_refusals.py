@@ -8,6 +8,7 @@ import pytest
 
 from clusters.cluster import ServerInfo
 from clusters.errors import Refused
+from harness.scenarios import stale_cases
 from harness.scenarios.parameters import build
 from harness.scenarios.stale_shard import SETTING, StaleParameters, StaleShard
 from refusals import refused_in_one_line
@@ -36,6 +37,10 @@ RUN = ["run", "stale-shard"]
         (["--suite", "questions"], "--suite questions: expected cases"),
         (["--suite", "cases", "--only", "nothing"], "--only nothing: expected one of split, split-frozen-3, "),
         (["--suite", "cases", "--only", "split"], "--only: some cases are no finding: say with --findings"),
+        (
+            ["--suite", "cases", "--server-version", "6.0.5"],
+            "--server-version: the finding is of the servers there are",
+        ),
         (["--suite", "cases", "--hold", "3s"], "--suite cases asks with settings of its own: leave out --hold"),
     ],
 )
@@ -56,6 +61,18 @@ def test_a_server_without_such_routers_is_said_to_be_not_applicable(version: str
 
 def test_each_version_of_6_0_is_expected_to_isolate() -> None:
     assert StaleShard(build(StaleParameters, {})).expected(ServerInfo("6.0.27", "", "stand-in")) == {"isolated"}
+
+
+@pytest.mark.parametrize(
+    ("version", "refreshes", "stale"), [("6.0.5", 1, 0), ("6.0.24-rc0", 2, 1), ("6.0.24", 2, 1), ("6.0.27", 2, 1)]
+)
+def test_later_servers_of_6_0_are_expected_to_count_once_more(version: str, refreshes: int, stale: int) -> None:
+    fine = stale_cases.of("isolation", "split", "fail-point", 1.0).expected["fine"].on(version)
+    assert fine.counters[stale_cases.INCREMENTAL] == (refreshes, refreshes)
+    coarse = stale_cases.of("isolation", "split", "fail-point", 1.0).expected["coarse"].on(version)
+    assert coarse.counters[stale_cases.INCREMENTAL] == (1, 1)
+    moved = stale_cases.of("move-primary", "split", "fail-point", 1.0).expected["coarse"].on(version)
+    assert moved.counters[stale_cases.STALE] == (stale, stale)
 
 
 def test_the_routers_of_its_own_cluster_differ_in_nothing_but_their_setting() -> None:

@@ -26,6 +26,10 @@ def _ask(given: dict[str, Any]) -> None:
             raise Refused(f"--only {name}: expected one of {', '.join(RUNS)}")
     if given["only"] and given["findings"] is None:
         raise Refused("--only: some cases are no finding: say with --findings where their table goes")
+    if given["server_version"] is not None and given["findings"] is None:
+        raise Refused(
+            "--server-version: the finding is of the servers there are: say with --findings where this one goes"
+        )
     page: Path = given["findings"] or SUITE.page
     options = {name: given[name] for name in ("seed", "server_version", "within") if given[name] is not None}
     with writable(page):

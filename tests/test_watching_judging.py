@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,12 +67,27 @@ def test_the_member_on_which_the_lookup_sits_is_named_at_the_first_look() -> Non
 
 def test_a_member_that_cannot_be_asked_is_named_by_the_connections_in_use_towards_it() -> None:
     readings = look(9, shard0_1=[getmore(1, 9)])
-    readings[A] = Reading(
-        readings[A].at, readings[A].legs, readings[A].sessions, readings[A].getmores, towards={B: 1, "shard0-0": 1}
-    )
+    readings[A] = replace(readings[A], towards={B: 1, "shard0-0": 1})
     _, (event,) = judge().judge(readings, {B: Unseen("no answer for 2 s", 0, True)}, [A], ns(9))
     assert (event["waits_for"], event["known_by"]) == (B, f"connPoolStats of {A}: 1 in use towards {B}")
     assert event["canary"]["currentOp"]["error"] == "no answer for 2 s"
+
+
+def test_lookups_that_are_parked_are_an_alarm_where_the_cursor_of_their_stream_is_not_seen() -> None:
+    one = judge()
+    young, _ = one.judge(look(1, shard0_2=[lookup(1, 2.5)]), {}, [B], ns(1))
+    assert not young.wrong
+    picture, (event,) = one.judge(look(9, shard0_2=[lookup(1, 8)]), {}, [B], ns(9))
+    assert (event["stream"], event["waits_for"], event["getmore"]) == (named(1), B, None)
+    assert picture.counts == {"silent": 1}
+    (line,) = telling.Advice(HOSTS).on([event], picture)
+    assert line.startswith(f"look at {B}")
+
+
+def test_a_slow_read_of_a_client_is_no_stream() -> None:
+    theirs = {"aggregate": "orders", "pipeline": [{"$match": {"_id": "a"}}]}
+    picture, events = judge().judge(look(9, shard0_2=[lookup(1, 8, command=theirs)]), {}, [B], ns(9))
+    assert (picture.wrong, events) == (False, [])
 
 
 def test_a_stream_whose_cursor_lies_on_a_member_that_answers_no_more_is_silent() -> None:

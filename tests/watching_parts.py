@@ -55,7 +55,7 @@ def lookup(session: int = 1, seconds: float = 5.0, **changes: Any) -> dict[str, 
     return {
         "type": "op", "opid": 900 + session, "op": "command", "ns": "app.$cmd", "lsid": lsid(session),
         "microsecs_running": int(seconds * 1e6),
-        "command": {"aggregate": "orders", "pipeline": [{"$match": {"region": 0, "_id": "a"}}]},
+        "command": {"aggregate": "orders", "pipeline": [{"$match": {"region": 0, "_id": "a"}}], "fromMongos": False},
         **changes,
     }  # fmt: skip
 

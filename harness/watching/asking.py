@@ -20,7 +20,7 @@ _KEPT: Final = (
     "cursor.cursorId", "cursor.tailable", "cursor.nDocsReturned", "cursor.nBatchesReturned",
     "cursor.originatingCommand.comment",
     *(f"command.{name}" for name in (
-        "getMore", "maxTimeMS", "comment", "aggregate", "pipeline", "txnNumber", "lsid.id", "q", "query",
+        "getMore", "maxTimeMS", "comment", "aggregate", "pipeline", "fromMongos", "txnNumber", "lsid.id", "q", "query",
         "updates.q", "deletes.q", "nsInfo.ns", *sorted(WRITES),
     )),
 )  # fmt: skip

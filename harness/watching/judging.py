@@ -15,7 +15,7 @@ from harness.history import Event
 from harness.measures import NS
 from harness.watchers.alarms import Alarm, Alarms, Evidence
 from harness.watchers.canary import Probe, View
-from harness.watchers.currentop import GetMore
+from harness.watchers.currentop import GetMore, Lookup
 from harness.watchers.inside import Op, running
 from harness.watchers.overlap import OverlapAlarm, OverlapAlarms, Subject
 from harness.watchers.progress import StreamState
@@ -88,7 +88,11 @@ class Judge:
         unheard = {name for name, one in unseen.items() if one.owed}
         # What was in a member whose connection broke is gone with it, or is seen again in a moment.
         readings = {name: one for name, one in readings.items() if name not in unseen or name in unheard}
+        sessions = {own: name for reading in readings.values() for own, name in reading.sessions.items()}
         streams = self._streams.judge(readings, unheard, fresh, now)
+        for lookup in self._orphans(readings, sessions):
+            sessions[lookup.stream] = name = readings[lookup.member].internal[lookup.stream]
+            streams[name] = Stream(name, "silent", lookup.seconds, (), 0)
         hung = [
             getmore
             for reading in readings.values()
@@ -103,7 +107,9 @@ class Judge:
             for name, one in streams.items()
             if one.fares == "silent"
         }
-        raised, completed, cleared = self._alarms.judge(states, self._evidence(readings, hung, unseen, now), now)
+        raised, completed, cleared = self._alarms.judge(
+            states, self._evidence(readings, sessions, hung, unseen, now), now
+        )
         ops = piled([one for reading in readings.values() for one in reading.writes])
         copies = {name: [op for op in ops if op.member == name] for name in readings}
         piles, over = self._overlap.judge(copies, unheard, now, self._every)
@@ -126,22 +132,35 @@ class Judge:
         ]
         return picture, events
 
+    def _orphans(self, readings: Mapping[str, Reading], sessions: Mapping[str, str]) -> list[Lookup]:
+        """Lookups that hang although no cursor of their stream is seen: it is on a member that is not."""
+        return [
+            one
+            for reading in readings.values()
+            for one in reading.lookups
+            if one.seconds > self._past and one.stream not in sessions and one.stream in reading.internal
+        ]
+
     def _evidence(
-        self, readings: Mapping[str, Reading], hung: Sequence[GetMore], unseen: Mapping[str, Unseen], now: int
+        self,
+        readings: Mapping[str, Reading],
+        sessions: Mapping[str, str],
+        hung: Sequence[GetMore],
+        unseen: Mapping[str, Unseen],
+        now: int,
     ) -> Evidence:
         views: dict[str, dict[Probe, View]] = {
             name: {PROBE: View(False, (now - one.since) / NS, one.why, one.owed, now, one.since)}
             for name, one in unseen.items()
         }
         views |= {name: {PROBE: View(True, 0.0, None, False, now, 0)} for name in readings if name not in unseen}
-        streams = {own: name for reading in readings.values() for own, name in reading.sessions.items()}
         return Evidence(
             getmores=[replace(one, at=now) for one in hung],
             lookups=[
-                replace(one, stream=streams[one.stream])
+                replace(one, stream=sessions[one.stream])
                 for reading in readings.values()
                 for one in reading.lookups
-                if one.stream in streams
+                if one.stream in sessions
             ],
             towards={name: reading.towards for name, reading in readings.items() if reading.towards},
             views=views,

@@ -39,12 +39,14 @@ class Leg:
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One answer, its parts by what they are. `at` in ns. Getmores bear the names of their streams, lookups a session,
-    and `sessions` has the streams by it. `scanning`: opids of getMores that read and do not wait. `towards`:
-    connections in use, where that was asked as well."""
+    and `sessions` has the streams by it. `internal`: names of streams by the sessions of lookups that a member sent,
+    which is how a stream is known whose cursor nobody sees. `scanning`: opids of getMores that read and do not wait.
+    `towards`: connections in use, where that was asked as well."""
 
     at: int
     legs: Sequence[Leg] = ()
     sessions: Mapping[str, str] = field(default_factory=dict)
+    internal: Mapping[str, str] = field(default_factory=dict)
     getmores: Sequence[GetMore] = ()
     scanning: frozenset[int | str] = frozenset()
     lookups: Sequence[Lookup] = ()
@@ -71,6 +73,12 @@ def read(member: str, entries: Iterable[Mapping[str, Any]], now: int, *, router:
         getmores=getmores,
         scanning=frozenset(scanning),
         lookups=[_lookup(member, one, now) for one in entries if is_lookup(one)],
+        # A member that sends an aggregate says that it is no mongos (6.0.5); a client's says nothing of the kind.
+        internal={
+            _session(one): stream_of(one)
+            for one in entries
+            if is_lookup(one) and at(one, "command.fromMongos") is False
+        },
         writes=[] if router else [*_writes(member, entries)],
     )
 
@@ -78,6 +86,9 @@ def read(member: str, entries: Iterable[Mapping[str, Any]], now: int, *, router:
 def stream_of(entry: Mapping[str, Any]) -> str:
     """What a stream is called here: its namespace, its session, and its comment if it has one."""
     namespace = str(entry.get("ns", "")).removesuffix(".$cmd.aggregate")
+    collection = at(entry, "command.aggregate")
+    if namespace.endswith(".$cmd") and isinstance(collection, str):
+        namespace = f"{namespace.removesuffix('.$cmd')}.{collection}"
     comment = _comment(entry)
     return f"{namespace} {_session(entry)}" + (f" ({str(comment)[:COMMENT_SHOWN]})" if comment is not None else "")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as xml
@@ -93,6 +94,9 @@ def test_a_fault_that_cannot_be(mongofault_replica_set, mongofault_fault):
         pass
 """
 
+DOCUMENTED = (ROOT / "docs/pytest.md").read_text().split("```py\n")[2].partition("```")[0]
+"""The second of its examples; the first is a project's only file in test_pytest_wheel.py."""
+
 
 @dataclass
 class Ran:
@@ -113,6 +117,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     project.mkdir()
     (project / "pytest.ini").write_text(SETTINGS)
     (project / "test_lent.py").write_text(LENT)
+    (project / "test_documented.py").write_text(DOCUMENTED)
     command = [sys.executable, "-m", "pytest", "--junitxml=out.xml", "-p", "no:randomly", "."]
     try:
         done = subprocess.run(
@@ -130,7 +135,7 @@ FAILING = {
     "test_a_marker_that_cannot_be": "error",
     "test_a_fault_that_cannot_be": "failure",
 }
-CASES = [line.partition("def ")[2].partition("(")[0] for line in LENT.splitlines() if "def test_" in line]
+CASES = re.findall(r"^(?:async )?def (test_\w+)", LENT + DOCUMENTED, re.MULTILINE)
 
 
 @pytest.mark.live

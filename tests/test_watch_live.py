@@ -14,6 +14,7 @@ import termios
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from clusters.local import OwnCluster
 from clusters.uri import parse
 from harness import exits
 from harness.watchers.line import APP_NAME
+from harness.watching import seats
 from harness.watching.looking import Looks
 from harness.watching.seats import find
 from watch_parts import DEADLINE, consuming, one_look
@@ -71,8 +73,8 @@ async def test_a_member_that_does_not_answer_costs_its_own_deadline_and_the_othe
 ) -> None:
     primary = await primary_of(replica_set, "rs0")
     frozen = next(one for one in of_set(replica_set, "rs0") if one.name != primary.name)
-    seats = await find(parse(replica_set.uri))
-    looks = Looks(seats, every=1.0, patience=3.0)
+    where = await find(parse(replica_set.uri))
+    looks = Looks(where, every=1.0, patience=3.0)
     loop = asyncio.get_running_loop()
     frozen.freeze()
     try:
@@ -85,9 +87,23 @@ async def test_a_member_that_does_not_answer_costs_its_own_deadline_and_the_othe
         frozen.thaw()
         await looks.close()
     assert 3.0 <= took < 6.0
-    assert set(looks.readings) == {one.name for one in seats.members} - {frozen.name}
+    assert set(looks.readings) == {one.name for one in where.members} - {frozen.name}
     assert looks.unseen[frozen.name].owed
-    assert again.hosts == seats.hosts
+    assert again.hosts == where.hosts
+
+
+async def test_a_cluster_whose_members_have_changed_is_found_anew(
+    replica_set: OwnCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seats, "LOOKED_AGAIN", 0.05)
+    uri = parse(replica_set.uri)
+    now = await find(uri)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1.0):
+            await seats.found_anew(uri, None, now)
+    async with asyncio.timeout(DEADLINE):
+        found = await seats.found_anew(uri, None, replace(now, seats=now.seats[:-1]))
+    assert found.hosts == now.hosts
 
 
 @pytest.fixture

@@ -124,7 +124,7 @@ async def opened(browser: Browser, report: Path, width: int = 1280, scheme: Any 
             "console", lambda said: one.complaints.append(said.text) if said.type in ("error", "warning") else None
         )
         one.page.on("pageerror", lambda error: one.complaints.append(str(error)))
-        await one.page.goto(report.as_uri())
+        await one.page.goto(report.as_uri(), timeout=DRAWN)
         await one.page.wait_for_selector("html[data-drawn=yes]", timeout=DRAWN)
         yield one
     finally:

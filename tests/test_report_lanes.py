@@ -33,6 +33,30 @@ def test_a_silent_stream_is_a_bar_from_its_last_delivery_that_names_the_hung_get
     assert "maxTimeMS 1000" in hung.text
 
 
+ROW = {"outcome": "stalled", "silent_since": 6.2, "silent_seconds": 12.2, "waits_for": "shard0-2", "known_by": "a look"}
+
+
+def test_a_silence_that_only_the_check_found_is_drawn_in_the_place_of_what_was_told_meanwhile() -> None:
+    history = a_run(silent={"s1": [(6.2, 18.4)]})
+    history.add(1.0, "stream.state", stream="s1", state="delivering", since=int(1e9), outstanding=0)
+    history.add(18.0, "getmore", "currentOp", **GETMORE, seconds=11.5)
+    lane = _lane(history, "change streams", "s1", ({"stream": "s1", **ROW},))
+    states = sorted((bar for bar in lane.bars if bar.track == 0), key=lambda bar: bar.start)
+    spans = [(bar.style, bar.start, round(bar.end, 6)) for bar in states]
+    assert spans == [("delivering", 1.0, 6.2), ("silent", 6.2, 18.4), ("delivering", 18.4, 25.2)]
+    assert "found afterwards" in states[1].text
+    assert "opid 1851" in states[1].text
+    assert "waits for shard0-2 (a look)" in states[1].text
+
+
+def test_a_silence_that_was_told_is_not_drawn_twice_nor_one_of_a_stream_that_went_on() -> None:
+    told = _lane(_stalled(), "change streams", "s1", ({"stream": "s1", **ROW},))
+    assert told == _lane(_stalled(), "change streams", "s1")
+    history = a_run()
+    went_on = _lane(history, "change streams", "s1", ({"stream": "s1", **ROW, "outcome": "no effect"},))
+    assert all(bar.style != "silent" for bar in went_on.bars)
+
+
 def test_a_getmore_within_its_time_is_no_mark() -> None:
     history = a_run()
     history.add(8.0, "getmore", "currentOp", **GETMORE, seconds=0.9)
@@ -167,15 +191,15 @@ def _probe(history: History, t: float, probe: str, *, ok: bool = True, seconds: 
     history.add(t, "canary", member="shard0-2", probe=probe, ok=ok, seconds=seconds, parked=False, **more)
 
 
-def _sheet(events: Sequence[Event]) -> Sheet:
+def _sheet(events: Sequence[Event], streams: Sequence[dict[str, Any]] = ()) -> Sheet:
     drawing = Drawing()
     for event in events:
         drawing.see(event)
-    return drawing.sheet()
+    return drawing.sheet(streams)
 
 
-def _lane(history: History, section: str, label: str) -> Lane:
-    found = next(one for one in _sheet(history.events()).sections if one.title == section)
+def _lane(history: History, section: str, label: str, streams: Sequence[dict[str, Any]] = ()) -> Lane:
+    found = next(one for one in _sheet(history.events(), streams).sections if one.title == section)
     return next(lane for lane in found.lanes if lane.label == label)
 
 

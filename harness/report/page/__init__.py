@@ -28,7 +28,7 @@ def draw(record: Record) -> Drawn:
     """Judge a stored record and draw it, in one reading. Raises HistoryError."""
     drawing = Drawing()
     judged = result.of(drawing.through(read(record.path / HISTORY)), str(record.path))
-    return Drawn(judged, thinned(drawing.sheet()))
+    return Drawn(judged, thinned(drawing.sheet(judged.document["streams"])))
 
 
 def write(drawn: Sequence[Drawn], path: Path) -> None:

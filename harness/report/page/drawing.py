@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from harness.history import Event
 from harness.report.page.faults import Faults
@@ -24,9 +24,9 @@ class Drawing:
     """Feed it with `see`, in order, then ask for the sheet."""
 
     def __init__(self) -> None:
-        self._happenings, self._routing = Happenings(), Routing()
+        self._happenings, self._streams, self._routing = Happenings(), Streams(), Routing()
         writes, rates = Writes(), Rates()
-        self._lanes = (self._happenings, Faults(), Streams(), self._routing, writes, Members())
+        self._lanes = (self._happenings, Faults(), self._streams, self._routing, writes, Members())
         self._panels = (writes, rates)
         self._seers: defaultdict[str, list[Callable[[Event], None]]] = defaultdict(list)
         for one in (*self._lanes, rates):
@@ -46,7 +46,9 @@ class Drawing:
             self.see(event)
             yield event
 
-    def sheet(self) -> Sheet:
+    def sheet(self, streams: Iterable[Mapping[str, Any]] = ()) -> Sheet:
+        """`streams` are the rows of `result.json`, what was found of each."""
+        self._streams.judge(streams)
         end = self._end
         sections = [section for one in self._lanes for section in one.sections(end)]
         panels = [panel for one in self._panels for panel in one.panels(end)]

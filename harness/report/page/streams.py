@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from harness.checkers import stall
 from harness.checkers.columns import GetMore
 from harness.history import Event
 from harness.measures import DEFAULT_AWAIT_MS, NS, OVERDUE
@@ -15,6 +16,8 @@ from harness.report.sentences import first_sentence
 STATES: Final = frozenset(("delivering", "quiet", "lagging", "silent"))
 TRACKS: Final = (13.0, 7.0)
 """Pixels of the state, and of the hung getMores below it."""
+SILENT: Final = (stall.STALLED, stall.BOUNDED)
+"""Outcomes of a stream that was silent."""
 BLINK: Final = 0.2
 """Seconds: an error that is resumed from sooner is a point, and takes nothing of the state."""
 
@@ -38,6 +41,13 @@ class Streams:
             "alarm.cleared": lambda event: self._of(event).cleared.append(event.t),
             "getmore": self._getmore,
         }
+
+    def judge(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """What was found of each stream afterwards. On a busy machine the watcher calls no stream silent that may have
+        been waiting for the watcher itself; the record shows it all the same."""
+        for row in rows:
+            if row["stream"] in self._streams and row["outcome"] in SILENT:
+                self._streams[row["stream"]].judged = row
 
     def sections(self, end: float) -> list[Section]:
         ordered = sorted(self._streams.values(), key=lambda one: (len(one.name), one.name))
@@ -84,12 +94,15 @@ class _Stream:
         self.alarms: defaultdict[int, list[Event]] = defaultdict(list)
         self.cleared: list[int] = []
         self.getmores: dict[tuple[str, str, str], GetMore] = {}
+        self.judged: Mapping[str, Any] | None = None
 
     def lane(self, end: float) -> Lane:
         until = end if self.closed is None else self.closed / NS
         hung = [one for one in self.getmores.values() if one.overdue > OVERDUE]
         broken = self._broken(until)
-        bars = [*self._states(until, broken, hung), *(self._error(one) for one in broken)]
+        found = self._found(hung)
+        taken = sorted([*((one[0], one[1]) for one in broken), *((bar.start, bar.end) for bar in found)])
+        bars = [*self._states(until, taken, hung), *found, *(self._error(one) for one in broken)]
         bars += [_hung(self.name, one) for one in sorted(hung, key=lambda one: one.began)]
         return Lane(self.name, bars, list(self._points()), TRACKS)
 
@@ -103,14 +116,28 @@ class _Stream:
                 spans.append((error.seconds, resumed, error))
         return spans
 
-    def _states(
-        self, until: float, broken: Sequence[tuple[float, float, Event]], hung: Sequence[GetMore]
-    ) -> Iterable[Bar]:
+    def _found(self, hung: Sequence[GetMore]) -> list[Bar]:
+        """The silence that was found afterwards, where none was told while it lasted."""
+        row = self.judged
+        if row is None or row.get("silent_since") is None or not row.get("silent_seconds"):
+            return []
+        start, stop = row["silent_since"], row["silent_since"] + row["silent_seconds"]
+        ends = [*(since / NS for since, _, _ in self.states[1:]), stop]
+        for (since, state, _), end in zip(self.states, ends, strict=False):
+            if state == "silent" and since / NS < stop and end > start:
+                return []
+        lines = [f"{self.name}: silent, found afterwards", span_in_words(start, stop)]
+        lines += [in_words(one) for one in hung if one.began / NS < stop and one.last_seen / NS > start]
+        if row.get("waits_for"):
+            lines.append(f"waits for {row['waits_for']} ({row.get('known_by')})")
+        return [Bar(start, stop, "silent", "\n".join(lines))]
+
+    def _states(self, until: float, taken: Sequence[Span], hung: Sequence[GetMore]) -> Iterable[Bar]:
         starts = [since / NS for since, _, _ in self.states[1:]]
         for (since, state, owed), end in zip(self.states, [*starts, until], strict=False):
             if state not in STATES:
                 continue
-            for start, stop in cut((since / NS, end), [(one[0], one[1]) for one in broken]):
+            for start, stop in cut((since / NS, end), taken):
                 lines = [f"{self.name}: {state}", span_in_words(start, stop)]
                 if owed:
                     lines.append(f"{owed} events owed when that was told")

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness import cli, exits
 from harness.commands import runs
 from harness.record import HISTORY
 from harness.report import page
-from harness.report.page.figure import counted, figure, shortened
+from harness.report.page.figure import counted, figure, shortened, wrapped
 from harness.report.page.html_page import embedded
 from history_builder import History, a_run
 from report_parts import record_of
@@ -53,6 +55,16 @@ def test_text_of_a_history_is_text_on_the_page(tmp_path: Path) -> None:
 def test_embedded_figures_say_the_same_in_letters_that_end_no_script(value: object) -> None:
     assert re.fullmatch(r"[A-Za-z0-9+/=]*", embedded(value))
     assert _unpacked(embedded(value)) == value
+
+
+WORDS = st.lists(st.integers(0, 300).map(lambda length: "w" * length), max_size=6).map(" ".join)
+
+
+@given(WORDS)
+def test_a_text_of_any_words_is_put_in_lines_that_fit_and_loses_none_of_it(text: str) -> None:
+    lines = list(wrapped(text, 100))
+    assert all(len(line) <= 100 for line in lines)
+    assert re.sub(r"\s", "", "".join(lines)) == text.replace(" ", "")
 
 
 def test_plotly_knows_every_property_of_the_figure(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ The axis of the lanes counts pixels from the top, so that every row is as high a
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -191,18 +192,13 @@ def _right(named: Collection[str]) -> int:
 
 
 def _text(text: str) -> str:
-    return "<br>".join(html.escape(line) for line in _wrapped(text))
+    return "<br>".join(html.escape(line) for line in wrapped(text))
 
 
-def _wrapped(text: str, width: int = 100) -> Iterable[str]:
-    """Lines that fit on the screen; a long one goes on below."""
+def wrapped(text: str, width: int = 100) -> Iterable[str]:
+    """Lines that fit on the screen; a long one goes on below, and so does a word that is longer than a line."""
     for line in text.split("\n"):
-        while len(line) > width:
-            at = line.rfind(" ", 1, width)
-            at = width if at <= 0 else at
-            yield line[:at]
-            line = "   " + line[at:].lstrip()
-        yield line
+        yield from textwrap.wrap(line, width, subsequent_indent="   ", break_on_hyphens=False) or [""]
 
 
 def _bars(rows: Sequence[_Row], sheet: Sheet) -> Iterable[Plain]:

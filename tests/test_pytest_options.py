@@ -90,18 +90,30 @@ def started(place: Place, *options: str, **files: str) -> subprocess.Popen[str]:
         (directory / f"{name}.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--basetemp={place.root / 'base'}", *options]
     return subprocess.Popen(
-        command, cwd=directory, env=place.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        cwd=directory,
+        env=place.environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        # Where the tests run in the background they ignore Ctrl-C, and so would this one.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
 def ran(place: Place, *options: str, **files: str) -> tuple[int, str]:
     with started(place, *options, **files) as process:
-        try:
-            out, _ = process.communicate(timeout=WITHIN)
-        except BaseException:
-            process.kill()
-            raise
+        out = finished(process)
     return process.returncode, out
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    """What it printed."""
+    try:
+        return process.communicate(timeout=WITHIN)[0]
+    except BaseException:
+        process.kill()
+        raise
 
 
 @pytest.fixture
@@ -148,6 +160,6 @@ def test_an_interrupted_session_heals_and_removes_what_it_had_before_it_ends(pla
             assert time.monotonic() < end, f"no fault within {WITHIN:g} s"
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=WITHIN)
+        out = finished(process)
     assert "KeyboardInterrupt" in out
     assert place.left() == []

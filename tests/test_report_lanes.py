@@ -57,6 +57,15 @@ def test_a_silence_that_was_told_is_not_drawn_twice_nor_one_of_a_stream_that_wen
     assert all(bar.style != "silent" for bar in went_on.bars)
 
 
+def test_a_silence_that_was_told_late_takes_the_place_of_what_was_told_before_it() -> None:
+    history = a_run(silent={"s1": [(6.2, 18.4)]})
+    for at, state, since in ((2.0, "delivering", 1.0), (7.5, "lagging", 7.0), (9.3, "silent", 6.2)):
+        history.add(at, "stream.state", stream="s1", state=state, since=int(since * 1e9), outstanding=0)
+    bars = [bar for bar in _lane(history, "change streams", "s1").bars if bar.track == 0]
+    assert [(bar.style, bar.start) for bar in bars] == [("delivering", 1.0), ("silent", 6.2)]
+    assert bars[0].end == 6.2
+
+
 def test_a_getmore_within_its_time_is_no_mark() -> None:
     history = a_run()
     history.add(8.0, "getmore", "currentOp", **GETMORE, seconds=0.9)

@@ -122,22 +122,28 @@ class _Stream:
         if row is None or row.get("silent_since") is None or not row.get("silent_seconds"):
             return []
         start, stop = row["silent_since"], row["silent_since"] + row["silent_seconds"]
-        ends = [*(since / NS for since, _, _ in self.states[1:]), stop]
-        for (since, state, _), end in zip(self.states, ends, strict=False):
-            if state == "silent" and since / NS < stop and end > start:
-                return []
+        if any(state == "silent" and since < stop and end > start for since, end, state, _ in self._spans(stop)):
+            return []
         lines = [f"{self.name}: silent, found afterwards", span_in_words(start, stop)]
         lines += [in_words(one) for one in hung if one.began / NS < stop and one.last_seen / NS > start]
         if row.get("waits_for"):
             lines.append(f"waits for {row['waits_for']} ({row.get('known_by')})")
         return [Bar(start, stop, "silent", "\n".join(lines))]
 
+    def _spans(self, until: float) -> list[tuple[float, float, str, int]]:
+        """Each state from when to when. A silence is told late, and reaches back over what was told meanwhile."""
+        spans, end = [], until
+        for since, state, owed in reversed(self.states):
+            if since / NS < end:
+                spans.append((since / NS, end, state, owed))
+                end = since / NS
+        return spans[::-1]
+
     def _states(self, until: float, taken: Sequence[Span], hung: Sequence[GetMore]) -> Iterable[Bar]:
-        starts = [since / NS for since, _, _ in self.states[1:]]
-        for (since, state, owed), end in zip(self.states, [*starts, until], strict=False):
+        for since, end, state, owed in self._spans(until):
             if state not in STATES:
                 continue
-            for start, stop in cut((since / NS, end), taken):
+            for start, stop in cut((since, end), taken):
                 lines = [f"{self.name}: {state}", span_in_words(start, stop)]
                 if owed:
                     lines.append(f"{owed} events owed when that was told")

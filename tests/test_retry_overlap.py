@@ -19,6 +19,11 @@ pytestmark = pytest.mark.live
 SOON = ("--driver-option", "socketTimeoutMS=300")
 
 
+AWAKENINGS = 8
+"""Runs until an old primary that is thawed writes before it learns of its successor: which comes first is chance. On
+a quiet machine it was told first in three runs of five, and all copies ended without an effect (6.0.5)."""
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     one = Place(tmp_path_factory.mktemp("overlap"))
@@ -213,13 +218,18 @@ def test_with_a_time_limit_for_the_whole_a_server_that_hangs_is_sent_one_request
 
 
 @pytest.mark.slow
+@pytest.mark.matrix
+@pytest.mark.timeout(600)
 def test_a_failover_undoes_what_the_old_primary_did_and_the_text_names_it(place: Place) -> None:
     options = ("--members", "3", "--election-timeout", "5s", "--fault", "freeze", "--hold", "25s")
-    done = run(place, *options)
-    assert done.code == exits.AS_EXPECTED, done.out
-    rolled_back = done.finding("effects")["evidence"]["rolled_back"]
+    for _ in range(AWAKENINGS):
+        done = run(place, *options)
+        assert done.code == exits.AS_EXPECTED, done.out
+        rolled_back = done.finding("effects")["evidence"]["rolled_back"]
+        assert len(documents(done)) == totals(done)["effective"] - rolled_back
+        if totals(done)["effective"]:
+            break
     assert rolled_back >= 1
-    assert len(documents(done)) == totals(done)["effective"] - rolled_back
     assert "had another election" in done.out
     assert "rolled back by the failover: orders/0/0 executions" in done.out
 

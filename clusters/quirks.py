@@ -96,8 +96,8 @@ def of_line(major: tuple[int, int]) -> Quirks:
 
 def major_of(version: str) -> tuple[int, int]:
     """`6.0.27` as the line it belongs to."""
-    first, second, *_ = version.split(".")
-    return int(first), int(second)
+    first, second, *_ = numbers(version)
+    return first, second
 
 
 def numbers(version: str) -> tuple[int, ...]:

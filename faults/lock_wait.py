@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from clusters.guard import Undo
 from faults import means
 from faults.base import Evidence, Site, Unproven, register
-from faults.direct import FAILURES, Direct
+from faults.direct import Direct
 from faults.fsync_lock import FsyncLock
 from faults.options import Options
 from faults.waiting import waits
@@ -58,10 +58,7 @@ class LockWait:
         )
 
     async def active(self) -> bool:
-        try:
-            return await self._lock.is_held()
-        except FAILURES:
-            return False
+        return await means.surely(self._lock.is_held())
 
     async def heal(self) -> None:
         await means.switch_off(self.target, self._lock)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Protocol
 
 from clusters.guard import Undo
@@ -73,8 +74,13 @@ async def obstacle(target: Member, means: Means) -> str | None:
 
 async def acts(means: Means) -> bool:
     """Whether it is on; it is not on a server that cannot be asked."""
+    return await surely(means.is_on())
+
+
+async def surely(asked: Awaitable[bool]) -> bool:
+    """What the server says; False where it cannot be asked."""
     try:
-        return await means.is_on()
+        return await asked
     except FAILURES:
         return False
 

@@ -26,6 +26,5 @@ async def run(scenario: str, *, runs: str | Path = "runs", **parameters: Any) ->
         raise Refused(f"unknown scenario {scenario!r}: expected one of {', '.join(sorted(SCENARIOS))}")
     given = named(kind.model, parameters, f"run({scenario!r})")
     result = await Run(kind(build(kind.model, given)), Path(runs), Silent()).execute()
-    record = Record(Path(result.document["record"]))
-    page.write([page.draw(record)], record.path / page.NAME)
+    page.leave(Record(Path(result.document["record"])), result)
     return result

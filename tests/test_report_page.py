@@ -142,7 +142,7 @@ def test_a_report_that_cannot_be_drawn_is_one_line_and_changes_nothing_of_the_ru
 
     monkeypatch.setattr("harness.report.page.write", fails)
     record = record_of(a_run(), tmp_path)
-    runs.leave_report(record, told=True)
+    runs.leave_report(record, record.judge(), told=True)
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith(f"mongofault: the report was not drawn: {type(error).__name__}")

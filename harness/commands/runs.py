@@ -79,7 +79,7 @@ def execute(scenario: type[Scenario], given: dict[str, Any], uri: Uri | None = N
     _print(result, json=json, quiet=quiet)
     if result.exit_code == exits.INTERRUPTED:
         complain("interrupted: everything was healed and removed; the record is kept")
-    leave_report(Record(Path(result.document["record"])), told=not (json or quiet))
+    leave_report(Record(Path(result.document["record"])), result, told=not (json or quiet))
     raise typer.Exit(result.exit_code)
 
 
@@ -129,13 +129,12 @@ def check(
     raise typer.Exit(result.exit_code)
 
 
-def leave_report(record: Record, *, told: bool) -> None:
+def leave_report(record: Record, result: Result, *, told: bool) -> None:
     """Draw the report, and name it; that it cannot be drawn changes nothing of what the run came to."""
     try:
         from harness.report import page
 
-        path = record.path / page.NAME
-        page.write([page.draw(record)], path)
+        path = page.leave(record, result)
     except (Exception, KeyboardInterrupt) as error:
         why = f"{type(error).__name__} {error}".strip()
         complain(f"the report was not drawn: {why} (mongofault report {record.path} tries again)")

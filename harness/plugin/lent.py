@@ -119,14 +119,29 @@ class Block(Generic[T, SyncT, AsyncT]):
         return await self._visit.enter()
 
 
-class Faults:
-    """`mongofault_fault`: a fault acts within a block, proven at its beginning and healed at its end."""
+class Blocks:
+    """What is done to the clusters of one test, and recorded in its history. `blocks` are those that it made."""
 
     def __init__(
         self, background: Background, history: History, clusters: Sequence[Cluster], seen: Callable[[Cluster], None]
     ) -> None:
         self._background, self._history, self._clusters, self._seen = background, history, clusters, seen
         self.blocks: list[Block[Any, Any, Any]] = []
+
+    def _where(self, cluster: Cluster | None) -> Cluster:
+        """The one that is named, or the only one; it is used from now on. Raises Refused."""
+        if cluster is None and len(self._clusters) > 1:
+            raise Refused("the test uses several clusters: say which is meant by cluster=..")
+        where = cluster or self._clusters[0]
+        self._seen(where)
+        return where
+
+    def _recorded(self, where: Cluster) -> Ground:
+        return replace(where.ground, history=self._history)
+
+
+class Faults(Blocks):
+    """`mongofault_fault`: a fault acts within a block, proven at its beginning and healed at its end."""
 
     def __call__(
         self,
@@ -144,13 +159,11 @@ class Faults:
         faults that strike one namespace alone; `options` of the fault, by name. Entering raises Refused where nothing
         was broken and Unproven where it could not be proven; leaving HealFailed.
         """
-        where = cluster or _only(self._clusters)
-        self._seen(where)
+        where = self._where(cluster)
 
         def manager() -> AbstractAsyncContextManager[list[Evidence]]:
             where._standing.broken = True
-            ground = replace(where.ground, history=self._history)
-            return injected(ground, fault, on, options=options or {}, namespace=watched, seed=seed)
+            return injected(self._recorded(where), fault, on, options=options or {}, namespace=watched, seed=seed)
 
         block: Block[list[Evidence], list[Evidence], list[Evidence]]
         block = Block(self._background, manager, lambda proofs: proofs, lambda proofs: proofs)
@@ -207,36 +220,23 @@ class AsyncWatch:
         await self._background.arun(self._watch.until_none_silent(within=within))
 
 
-class StreamWatches:
+class StreamWatches(Blocks):
     """`mongofault_stream_watch`: all change streams on the cluster are watched within a block."""
-
-    def __init__(
-        self, background: Background, history: History, clusters: Sequence[Cluster], seen: Callable[[Cluster], None]
-    ) -> None:
-        self._background, self._history, self._clusters, self._seen = background, history, clusters, seen
-        self.blocks: list[Block[Any, Any, Any]] = []
 
     def __call__(
         self, namespace: str = ANY, *, cluster: Cluster | None = None
     ) -> Block[StreamWatch, SyncWatch, AsyncWatch]:
         """`with mongofault_stream_watch() as watch`, or `async with`; `namespace` the streams' DATABASE.COLLECTION."""
-        where = cluster or _only(self._clusters)
-        self._seen(where)
+        where = self._where(cluster)
         background = self._background
         block = Block(
             background,
-            lambda: stream_watch(replace(where.ground, history=self._history), namespace),
+            lambda: stream_watch(self._recorded(where), namespace),
             lambda watch: SyncWatch(watch, background),
             lambda watch: AsyncWatch(watch, background),
         )
         self.blocks.append(block)
         return block
-
-
-def _only(clusters: Sequence[Cluster]) -> Cluster:
-    if len(clusters) > 1:
-        raise Refused("the test uses several clusters: say which is meant by cluster=..")
-    return clusters[0]
 
 
 async def _now(ask: Callable[[], T]) -> T:

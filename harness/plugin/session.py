@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
 from clusters import uri as uris
 from clusters.errors import ClusterError, Refused
 from harness.plugin.background import Background
-from harness.plugin.lent import Cluster, Faults, StreamWatches
+from harness.plugin.lent import Blocks, Cluster, Faults, StreamWatches
 from harness.plugin.records import TestRecord
 from harness.plugin.standing import Clusters, Unsuited
 from harness.plugin.wanted import Wanted, wanted
+
+B = TypeVar("B", bound=Blocks)
 
 CLUSTER = "mongofault_cluster"
 REPLICA_SET = "mongofault_replica_set"
@@ -92,7 +94,7 @@ class Session:
         self._background.close()
         return kept, self._clusters.replaced
 
-    def _left(self, made: Any) -> Iterator[Any]:
+    def _left(self, made: B) -> Iterator[B]:
         """Blocks that a test never left are left after it, the last one first."""
         try:
             yield made

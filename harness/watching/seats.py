@@ -101,34 +101,27 @@ async def _routers(uri: Uri, cluster: AttachedCluster) -> list[str]:
 
 async def _own_name(host: str) -> str | None:
     """`hostname:port`, as it is written down; None where it does not say."""
-    try:
-        connection = await Connection.open(host, deadline=DEADLINE)
-    except (ConnectionLost, DeadlinePassed, CommandFailed):
-        return None
-    try:
-        # Of all that is in it only the name is wanted; what can be left out is.
-        sections = ("metrics", "wiredTiger", "sharding", "network", "locks", "transactions", "tcmalloc", "repl")
-        reply = await connection.command("admin", {"serverStatus": 1, **dict.fromkeys(sections, 0)}, deadline=DEADLINE)
-        return str(reply.get("host"))
-    except (ConnectionLost, DeadlinePassed, CommandFailed):
-        return None
-    finally:
-        connection.close()
+    # Of all that is in it only the name is wanted; what can be left out is.
+    sections = ("metrics", "wiredTiger", "sharding", "network", "locks", "transactions", "tcmalloc", "repl")
+    reply = await _answer(host, "admin", {"serverStatus": 1, **dict.fromkeys(sections, 0)})
+    return None if reply is None else str(reply.get("host"))
 
 
 async def _written_down(router: str) -> list[str]:
+    reply = await _answer(router, "config", {"find": "mongos", "singleBatch": True, "batchSize": 1000})
+    return [] if reply is None else alive(reply["cursor"]["firstBatch"])
+
+
+async def _answer(host: str, database: str, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """None where there is none, or an error."""
     try:
-        connection = await Connection.open(router, deadline=DEADLINE)
+        connection = await Connection.open(host, deadline=DEADLINE)
+        try:
+            return await connection.command(database, command, deadline=DEADLINE)
+        finally:
+            connection.close()
     except (ConnectionLost, DeadlinePassed, CommandFailed):
-        return []
-    try:
-        ask = {"find": "mongos", "singleBatch": True, "batchSize": 1000}
-        reply = await connection.command("config", ask, deadline=DEADLINE)
-    except (ConnectionLost, DeadlinePassed, CommandFailed):
-        return []
-    finally:
-        connection.close()
-    return alive(reply["cursor"]["firstBatch"])
+        return None
 
 
 def alive(written: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,19 +17,31 @@ from harness.record import HISTORY, Record
 from harness.report.page.drawing import Drawing
 from harness.report.page.html_page import Drawn, page
 from harness.report.page.thinning import thinned
+from harness.result import Result
 
 NAME: Final = "report.html"
 BESIDE: Final = "comparison.html"
 """Of two runs, so that the report of the first is not written over."""
 
-__all__ = ["BESIDE", "NAME", "Drawn", "draw", "write"]
+__all__ = ["BESIDE", "NAME", "Drawn", "draw", "leave", "write"]
 
 
-def draw(record: Record) -> Drawn:
-    """Judge a stored record and draw it, in one reading. Raises HistoryError."""
+def draw(record: Record, judged: Result | None = None) -> Drawn:
+    """Draw a stored record; unless its result is known it is judged in the same reading. Raises HistoryError."""
     drawing = Drawing()
-    judged = result.of(drawing.through(read(record.path / HISTORY)), str(record.path))
+    events = drawing.through(read(record.path / HISTORY))
+    if judged is None:
+        judged = result.of(events, str(record.path))
+    else:
+        deque(events, maxlen=0)
     return Drawn(judged, thinned(drawing.sheet(judged.document["streams"])))
+
+
+def leave(record: Record, judged: Result) -> Path:
+    """The report of a run that has just been judged, in its record. Raises HistoryError, OSError."""
+    path = record.path / NAME
+    write([draw(record, judged)], path)
+    return path
 
 
 def write(drawn: Sequence[Drawn], path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from harness.report.page.figure import Plain, figure
 from harness.report.page.marks import Sheet
-from harness.report.page.styles import STYLES
 from harness.result import Result
 
 FAULTS: Final = frozenset(("opening", "proven", "unproven"))
@@ -27,7 +26,7 @@ def beside(sheets: Sequence[Sheet]) -> list[Plain]:
     shown = [
         dataclasses.replace(sheet, start=at - before, end=at + after) for at, sheet in zip(origins, sheets, strict=True)
     ]
-    styles = {trace["meta"] for sheet in shown for trace in figure(sheet)["data"] if trace["meta"] in STYLES}
+    styles = {style for sheet in shown for style in sheet.styles}
     legends = [set[str]()] * (len(shown) - 1) + [styles]
     figures = [figure(sheet, legend, notes=False) for sheet, legend in zip(shown, legends, strict=True)]
     return [_with_origin(one, at) for one, at in zip(figures, origins, strict=True)]

@@ -74,7 +74,7 @@ def figure(sheet: Sheet, named: Iterable[str] | None = None, *, notes: bool = Tr
     data = [*_bars(rows, sheet), *_points(rows)]
     for number, panel in enumerate(sheet.panels):
         data += [_curve(curve, f"y{number + 2}") for curve in panel.curves]
-    used = {one["meta"] for one in data}
+    used = sheet.styles
     named = used if named is None else set(named)
     data += [_absent(key) for key in named - used]
     legend = len(named) * LEGEND_ROW + len({STYLES[one].group for one in named}) * LEGEND_TITLE

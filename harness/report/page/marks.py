@@ -91,6 +91,13 @@ class Sheet:
             yield from section.lanes
 
     @property
+    def styles(self) -> set[str]:
+        """Those of all marks on it."""
+        bars = {bar.style for lane in self.lanes() for bar in lane.bars}
+        points = {point.style for lane in self.lanes() for point in lane.points}
+        return bars | points | {curve.style for panel in self.panels for curve in panel.curves}
+
+    @property
     def count(self) -> int:
         """Marks on it: bars, points, and the corners of curves."""
         on_lanes = sum(len(lane.bars) + len(lane.points) for lane in self.lanes())
